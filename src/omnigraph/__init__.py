@@ -1,0 +1,1 @@
+"""A typed, versioned property graph."""

@@ -1,0 +1,1 @@
+"""The one way a change becomes visible: manifest, publisher, lineage, recovery."""

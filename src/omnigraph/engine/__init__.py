@@ -1,0 +1,1 @@
+"""Runs plans over tables: joins meaning and matter."""

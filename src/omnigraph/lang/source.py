@@ -1,0 +1,62 @@
+"""A source text with a name, and spans of it."""
+
+import bisect
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A half-open range of characters `[start, end)` of one source."""
+
+    start: int
+    end: int
+
+    def to(self, other: "Span") -> "Span":
+        """The span from the start of this one to the end of `other`."""
+        return Span(self.start, max(self.end, other.end))
+
+    @property
+    def after(self) -> "Span":
+        """The empty span just behind this one: where something is missing."""
+        return Span(self.end, self.end)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place for people: line and column, both from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and the name under which messages show it."""
+
+    text: str
+    name: str = "<input>"
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        r"""The offset at which each line starts; `\n`, `\r\n` and `\r` all end one."""
+        return (0, *(match.end() for match in _LINE_BREAK.finditer(self.text)))
+
+    def position(self, offset: int) -> Position:
+        """The line and column of an offset; an offset behind the end is the end."""
+        offset = min(max(offset, 0), len(self.text))
+        line = bisect.bisect_right(self.line_starts, offset)
+        return Position(line, offset - self.line_starts[line - 1] + 1)
+
+    def line(self, number: int) -> str:
+        """The text of a line (from 1), without its line break."""
+        start = self.line_starts[number - 1]
+        end = self.line_starts[number] if number < len(self.line_starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
+
+    def slice(self, span: Span) -> str:
+        """The text of a span."""
+        return self.text[span.start : span.end]

@@ -1,0 +1,1 @@
+"""One verb, one file: each tells its whole story."""

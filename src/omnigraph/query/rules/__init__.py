@@ -1,0 +1,1 @@
+"""Rewrite rules: small pure functions from plan to plan."""

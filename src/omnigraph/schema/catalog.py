@@ -1,0 +1,182 @@
+"""The catalog: what a schema declares, checked and resolved. Everything above reads types from here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import cached_property
+from typing import TypeAlias
+
+from omnigraph.schema.types import ValueType
+
+Value: TypeAlias = str | int | float | bool | date | datetime | bytes | list["Value"] | tuple["Value", ...] | None
+"""A typed value in Python: DateTime is an aware UTC datetime, Vector and list a tuple."""
+
+UNASSIGNED = 0
+"""The identity of a type or property that no accepted schema has numbered yet; real ones count from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationValue:
+    """An annotation as declared, kept and shown: `@name(argument, option=value)`."""
+
+    name: str
+    argument: Value = None
+    options: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """`@embed`: the String property a vector is computed from, and the model that must compute it."""
+
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """A typed column of a node or edge type."""
+
+    name: str
+    type: ValueType
+    nullable: bool = False
+    has_default: bool = False
+    default: Value = None
+    embedding: Embedding | None = None
+    description: str | None = None
+    renamed_from: str | None = None
+    annotations: tuple[AnnotationValue, ...] = ()
+    identity: int = UNASSIGNED
+
+    @property
+    def is_required(self) -> bool:
+        """An insert or record must give a value: not nullable, and nothing to fill it with."""
+        return not self.nullable and not self.has_default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeRule:
+    """`@range`: inclusive bounds, in the property's own type; None is open."""
+
+    property: str
+    low: Value
+    high: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRule:
+    """`@check`: an RE2 pattern that is searched in the value."""
+
+    property: str
+    pattern: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Type:
+    """What node and edge types share."""
+
+    name: str
+    properties: tuple[Property, ...]
+    key: tuple[str, ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
+    indexed: tuple[str, ...] = ()
+    ranges: tuple[RangeRule, ...] = ()
+    checks: tuple[CheckRule, ...] = ()
+    description: str | None = None
+    instruction: str | None = None
+    renamed_from: str | None = None
+    annotations: tuple[AnnotationValue, ...] = ()
+    identity: int = UNASSIGNED
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Property]:
+        """The properties by name, in declared order."""
+        return {p.name: p for p in self.properties}
+
+    def property(self, name: str) -> Property | None:
+        """The property of that name, or None."""
+        return self.by_name.get(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeType(_Type):
+    """A node type: one table with `id` and its properties."""
+
+    implements: tuple[str, ...] = ()
+
+    @property
+    def table_key(self) -> str:
+        """The name of its table in the manifest."""
+        return f"node:{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cardinality:
+    """How many outgoing edges of a type each source node has; `high` None is unbounded."""
+
+    low: int = 0
+    high: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.low}..{'*' if self.high is None else self.high}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeType(_Type):
+    """An edge type: one table with `id`, `src`, `dst` and its properties. `key` may list `src` and `dst`."""
+
+    source: str
+    target: str
+    cardinality: Cardinality = field(default_factory=Cardinality)
+
+    @property
+    def table_key(self) -> str:
+        """The name of its table in the manifest."""
+        return f"edge:{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceType:
+    """A set of properties that node types share; it has no table."""
+
+    name: str
+    properties: tuple[Property, ...]
+
+
+AnyType: TypeAlias = NodeType | EdgeType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalog:
+    """A whole schema, checked. Types stand in declared order; `next_identity` is the next number to give."""
+
+    nodes: Mapping[str, NodeType]
+    edges: Mapping[str, EdgeType]
+    interfaces: Mapping[str, InterfaceType]
+    next_identity: int = 1
+
+    @cached_property
+    def _edges_by_folded_name(self) -> dict[str, EdgeType]:
+        return {name.lower(): edge for name, edge in self.edges.items()}
+
+    def edge(self, name: str) -> EdgeType | None:
+        """The edge type of that name in any case, or None."""
+        return self._edges_by_folded_name.get(name.lower())
+
+    def type(self, name: str) -> AnyType | None:
+        """The node or edge type of exactly that name, or None."""
+        return self.nodes.get(name) or self.edges.get(name)
+
+
+def catalog_of(
+    nodes: tuple[NodeType, ...] = (),
+    edges: tuple[EdgeType, ...] = (),
+    interfaces: tuple[InterfaceType, ...] = (),
+    next_identity: int = 1,
+) -> Catalog:
+    """A catalog of these types, in this order."""
+    return Catalog(
+        nodes={t.name: t for t in nodes},
+        edges={t.name: t for t in edges},
+        interfaces={t.name: t for t in interfaces},
+        next_identity=next_identity,
+    )

@@ -1,0 +1,1 @@
+"""The only room that knows Lance: objects, tables, staged writes, table versions."""
