@@ -97,7 +97,9 @@ class Cursor:
 
     def expect(self, text: str, help: str | None = None) -> Token:
         """The next token, which has to be this word or sign."""
-        return self.accept(text) or self.fail(f"`{text}`", help)
+        if not self.at(text):
+            self.fail(f"`{text}`", help)
+        return self.advance()
 
     # --- reporting -------------------------------------------------------------------------------------
 
@@ -114,7 +116,7 @@ class Cursor:
 
     def missing(self, message: str, help: str | None = None) -> None:
         """Something that should stand just behind the previous token; parsing goes on as if it did."""
-        if not self._is_explained:
+        if not self.is_explained:
             self.report(self.previous.after, message, help)
 
     def fail(self, expected: str, help: str | None = None) -> NoReturn:
@@ -125,12 +127,13 @@ class Cursor:
 
     def refuse(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> NoReturn:
         """Give up with a message of one's own."""
-        if not self._is_explained:
+        if not self.is_explained:
             self.report(span, message, help, code=code)
         raise GaveUpError
 
     @property
-    def _is_explained(self) -> bool:
+    def is_explained(self) -> bool:
+        """Whether the place of the cursor has been reported, or something unreadable stands before it."""
         return self._reported_at == self._index or self._index in self._damaged
 
     def place(self, span: Span) -> str:
@@ -142,7 +145,7 @@ class Cursor:
     def nested(self) -> Iterator[None]:
         """One level deeper, for as long as the block runs; gives up beyond the deepest that is allowed."""
         if self._depth >= MAX_DEPTH:
-            if not self._is_explained:
+            if not self.is_explained:
                 self.report_limit(self.peek().span, f"nested more than {MAX_DEPTH} deep", "split it, or flatten it")
             raise GaveUpError
         self._depth += 1
@@ -154,7 +157,13 @@ class Cursor:
     # --- recovering ------------------------------------------------------------------------------------
 
     def block(
-        self, opening: Token, what: str, item: Callable[[], None], *, starts: Callable[[], bool], ends: Callable[[], bool]
+        self,
+        opening: Token,
+        what: str,
+        item: Callable[[], None],
+        *,
+        starts: Callable[[], bool],
+        ends: Callable[[], bool],
     ) -> None:
         """Parse items up to the `}` that closes `opening`, going on with the next item behind a broken one.
 
@@ -163,8 +172,8 @@ class Cursor:
         """
         while not self.accept("}"):
             if self.at_end or ends():
-                help = f"its `{{` stands in {self.place(opening.span)}"
-                self.missing(f"missing `}}` at the end of {what}", help)
+                hint = f"its `{{` stands in {self.place(opening.span)}"
+                self.missing(f"missing `}}` at the end of {what}", hint)
                 return
             before = self._index
             try:
@@ -188,6 +197,11 @@ class Cursor:
             self.advance()
 
     # --- finishing -------------------------------------------------------------------------------------
+
+    @property
+    def found(self) -> int:
+        """How many diagnostics there are so far."""
+        return len(self._found)
 
     @property
     def is_full(self) -> bool:

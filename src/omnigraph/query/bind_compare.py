@@ -62,6 +62,8 @@ class Side:
         return natural_type(self.value) if isinstance(self.value, LITERALS) else self.value.type
 
     def __str__(self) -> str:
+        if isinstance(self.value, lit.IntLiteral | lit.FloatLiteral):
+            return f"`{self.text}` (a number)"
         if self.type is not None:
             return f"`{self.text}` ({self.type})"
         return "`null`" if isinstance(self.value, lit.NullLiteral) else f"`{self.text}` (a list)"

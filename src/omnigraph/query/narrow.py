@@ -55,7 +55,7 @@ def neighbour(number: float, column: Scalar) -> int | float:
         if column is Scalar.F32:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
-        return math.copysign(largest, number)
+        return largest if number > 0 else -largest
     return value
 
 
