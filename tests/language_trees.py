@@ -48,7 +48,21 @@ _ANNOTATIONS = ("default", "embed", "description", "instruction", "rename_from",
 strings = st.one_of(
     st.text(max_size=6),
     st.sampled_from(
-        ["", "2026-01-02", '"', "\\", "// no", "/* no", "\u202e", "\ufeff", "👩‍🔧❤️", "a\u200db", "\n", "\U000e0001", "x" * 70]
+        [
+            "",
+            "2026-01-02",
+            '"',
+            "\\",
+            "// no",
+            "/* no",
+            "\u202e",
+            "\ufeff",
+            "👩‍🔧❤️",
+            "a\u200db",
+            "\n",
+            "\U000e0001",
+            "x" * 70,
+        ]
     ),
 )
 integers = st.one_of(st.integers(-20, 20), st.integers(-(10**40) + 1, 10**40 - 1))
@@ -361,9 +375,7 @@ class QueryGrower(_Grower):
         type_ = self.type_name()
         options: tuple[Callable[[], q.Mutation], ...] = (
             lambda: q.Insert(type=type_, assignments=self.some(self.assignment, 0, 3), span=NOWHERE),
-            lambda: q.Update(
-                type=type_, assignments=self.some(self.assignment), where=self.condition(), span=NOWHERE
-            ),
+            lambda: q.Update(type=type_, assignments=self.some(self.assignment), where=self.condition(), span=NOWHERE),
             lambda: q.Delete(type=type_, where=self.condition(), span=NOWHERE),
         )
         return self.grow(*options)

@@ -127,7 +127,9 @@ def test_one_blank_line_is_kept_and_none_inside_the_braces() -> None:
 
 
 def test_every_line_break_becomes_the_same() -> None:
-    assert formatted("node A {\r\n  /* x\r\n  y */ a: String\r}\r\n") == "node A {\n    /* x\n  y */\n    a: String\n}\n"
+    assert (
+        formatted("node A {\r\n  /* x\r\n  y */ a: String\r}\r\n") == "node A {\n    /* x\n  y */\n    a: String\n}\n"
+    )
 
 
 def test_a_file_of_comments_stays_one() -> None:

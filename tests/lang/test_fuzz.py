@@ -79,7 +79,9 @@ def test_a_text_with_errors_is_not_formatted(language: Language, examples: int) 
 
 
 @BOTH
-@pytest.mark.parametrize("piece", ["(", "[", "{", "not ", "not {", "$a ", "@x(", "}", ")", ";", "\\", '"', "/*", "$p: P { ", "x: ["])
+@pytest.mark.parametrize(
+    "piece", ["(", "[", "{", "not ", "not {", "$a ", "@x(", "}", ")", ";", "\\", '"', "/*", "$p: P { ", "x: ["]
+)
 def test_the_work_grows_with_the_text_and_not_faster(language: Language, piece: str) -> None:
     opening = {Language.SCHEMA: "node A { a: String @x(", Language.QUERY: "query q() { match { "}[language]
     source = Source(opening + piece * 20_000)

@@ -174,9 +174,7 @@ def test_a_long_update_is_broken_before_set_and_where() -> None:
 def test_a_long_header_of_a_query_has_a_parameter_on_each_line() -> None:
     text = f"query q(${LONG}: String, ${LONG}b: String) {{ insert A {{}} }}"
 
-    assert queries(text) == (
-        f"query q(\n    ${LONG}: String,\n    ${LONG}b: String\n) {{\n    insert A {{}}\n}}\n"
-    )
+    assert queries(text) == (f"query q(\n    ${LONG}: String,\n    ${LONG}b: String\n) {{\n    insert A {{}}\n}}\n")
 
 
 def test_a_name_before_a_parenthesis_does_not_become_a_call() -> None:
@@ -246,7 +244,9 @@ def test_a_type_is_printed_for_messages(type_: str) -> None:
     assert print_type(node.members[0].type) == type_
 
 
-@pytest.mark.parametrize("expr", ["$p", "$p.name", "$p.@id", "$p.in", "name", "count(distinct $p.x)", "rrf(a, b, k=60)", "now()"])
+@pytest.mark.parametrize(
+    "expr", ["$p", "$p.name", "$p.@id", "$p.in", "name", "count(distinct $p.x)", "rrf(a, b, k=60)", "now()"]
+)
 def test_an_expression_is_printed_for_messages(expr: str) -> None:
     body = parse_queries(Source(f"query q() {{ insert A {{ x: {expr} }} }}")).tree.queries[0].body
     assert isinstance(body, tuple)

@@ -1,6 +1,6 @@
 import pytest
-from language_findings import unmarked
 
+from language_findings import unmarked
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.literals import (
     BaseType,

@@ -16,7 +16,9 @@ def place(source: Source, text: str) -> Span:
     return Span(start, start + len(text))
 
 
-def unknown_type(span: Span, message: str = "expected a node type, found `person`", help: str | None = None) -> Diagnostic:
+def unknown_type(
+    span: Span, message: str = "expected a node type, found `person`", help: str | None = None
+) -> Diagnostic:
     return Diagnostic("T1", span, message, help)
 
 
@@ -102,7 +104,13 @@ def test_wide_characters_take_two_columns_and_combining_ones_none() -> None:
 
 @pytest.mark.parametrize(
     "char, shown",
-    [("\x00", "<U+0000>"), ("\u202e", "<U+202E>"), ("\ud800", "<U+D800>"), ("\x1b", "<U+001B>"), ("\U000e0041", "<U+E0041>")],
+    [
+        ("\x00", "<U+0000>"),
+        ("\u202e", "<U+202E>"),
+        ("\ud800", "<U+D800>"),
+        ("\x1b", "<U+001B>"),
+        ("\U000e0041", "<U+E0041>"),
+    ],
 )
 def test_what_can_not_be_seen_is_spelled_out(char: str, shown: str) -> None:
     source = Source(f"a{char}b", f"{char}.pg")

@@ -22,7 +22,7 @@ from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType
 from query.reading import checked, matching, problems_in
 
-PARAMS = "$n: I64, $t: String?, $names: [String], $when: DateTime"
+PARAMS = "$n: I64, $ns: [I32], $t: String?, $names: [String], $when: DateTime"
 
 
 def predicate(text: str) -> Expr:
@@ -112,6 +112,32 @@ def test_a_list_of_literals_takes_the_type_of_its_element(
 
 
 @pytest.mark.parametrize(
+    "text, value, type_",
+    [("3.0 in $ns", 3, Scalar.I32), ("2.5 in $ns", 2.5, Scalar.F64), ("null in $ns", None, Scalar.I32)],
+)
+def test_a_literal_takes_the_type_of_the_list_if_that_has_an_equal_value(
+    text: str, value: Value, type_: ValueType
+) -> None:
+    found = predicate(text)
+
+    assert isinstance(found, In)
+    assert isinstance(found.element, Const)
+    assert (found.element.value, found.element.type) == (value, type_)
+
+
+@pytest.mark.parametrize("text", ["1 < 2.5", "null = 3", '"a" != null', "null = null", 'null starts_with "a"'])
+def test_two_literals_compare_in_types_of_their_own(text: str) -> None:
+    assert isinstance(predicate(text), Compare | StartsWith)
+
+
+def test_a_literal_may_be_in_a_list_of_literals() -> None:
+    found = predicate("1 in [1, 2]")
+
+    assert isinstance(found, In)
+    assert found.element.type == Scalar.I64
+
+
+@pytest.mark.parametrize(
     "text", ["$p.name in $names", '"x" in $p.tags', "$p.name in $q.tags", "$p.tags contains $t", '$p.tags contains "x"']
 )
 def test_in_and_contains_of_a_list_are_one_thing(text: str) -> None:
@@ -158,6 +184,11 @@ def test_logic_keeps_its_shape() -> None:
         "$p.name in $p.name",
         '$p.name in "x"',
         "$p in [1]",
+        "$p in $names",
+        "null = [1]",
+        "[1] = [1]",
+        '$p.seen > "2026-01-01"',
+        '$p.seen > date("2026-01-01")',
         "$p.age in $names",
         "$p.tags contains 3",
         '$p.tags contains ["x"]',
@@ -181,10 +212,12 @@ def test_what_does_not_compare_is_marked_as_a_whole(text: str) -> None:
         ('$p.born in [date("2026-02-30")]', 'date("2026-02-30")'),
         ('$p.seen > datetime("2026-01-01T00:00:00")', 'datetime("2026-01-01T00:00:00")'),
         ("99999999999999999999 = 1", "99999999999999999999"),
+        ("99999999999999999999 in [1]", "99999999999999999999"),
+        ("99999999999999999999 in $ns", "99999999999999999999"),
     ],
 )
 def test_a_literal_of_the_right_kind_that_is_no_value_is_marked_alone(text: str, marked: str) -> None:
-    assert problems_in(f"$p: Person {text}") == [("T3", marked)]
+    assert problems_in(f"$p: Person {text}", PARAMS) == [("T3", marked)]
 
 
 @pytest.mark.parametrize(

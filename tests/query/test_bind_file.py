@@ -48,6 +48,12 @@ def test_parameters_and_notes_are_part_of_the_plan() -> None:
     assert (query.description, query.instruction) == ("what", "how")
 
 
+def test_nothing_is_said_about_a_parameter_of_an_impossible_type() -> None:
+    text = "query q($v: Vector(0), $n: I32) { match { $p: Person $p.age > $v } return { $p } limit $v offset $n }"
+
+    assert [code for code, _ in problems(text)] == ["Q000"]
+
+
 def test_a_parameter_is_declared_once_and_has_a_name() -> None:
     text = "query q($a: String, $a: I32, $_: I32) { match { $p: Person { name: $a } } return { $p } }"
 

@@ -88,6 +88,24 @@ def test_a_block_may_share_an_edge_variable() -> None:
     assert block.shared == (Shared(variable="e", type=EdgeRef("Knows", "Person", "Person")),)
 
 
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "$p.age = $q.age",
+        "$p.age is null",
+        'search($p.bio, "x")',
+        "not $p.age > 3",
+        "$q.age > 3 and $p.age > 3",
+        "$q.age > 3 or $p.age > 3",
+        "$q != $p",
+    ],
+)
+def test_a_block_shares_what_its_predicates_mention(predicate: str) -> None:
+    (block,) = matching(f"$p: Person not {{ $q: Person {predicate} }}").pattern.absent
+
+    assert [shared.variable for shared in block.shared] == ["p"]
+
+
 def test_a_block_does_not_decide_types_outside() -> None:
     assert problems_in("$x worksAt $y not { $y: Person }") == [("T5", "Person")]
 
@@ -147,7 +165,11 @@ def test_a_name_stands_for_one_thing(clauses: str, params: str, expected: list[t
         ("$a worksAt{1,2} $b", [("T15", "{1,2}")]),
         ("$a $e:knows{1,2} $b", [("T23", "$e")]),
         ("$a <worksAt> $b", [("T22", "worksAt")]),
+        ("$a $e:<knows> $b", [("Q000", "$e")]),
         ("$a knwos $b", [("T4", "knwos")]),
+        ("$a: Person { id: 3 }", [("T2", "id")]),
+        ("$a: Person { name: ann }", [("T6", "ann")]),
+        ("$a: Persn not { $a knows $b $b.agee > 3 $a.x > 3 }", [("T1", "Persn"), ("T2", "agee")]),
         ("$a: Knows", [("T1", "Knows")]),
         ("$a: Named", [("T1", "Named")]),
         ("$a: Person { nme: $x }", [("T2", "nme"), ("T6", "$x")]),
@@ -165,6 +187,7 @@ def test_each_rule_of_clauses_has_its_code_and_place(clauses: str, expected: lis
         ("$a: Knows", "bind an edge in a hop: `$a $e:knows $b`"),
         ("$a: Named", "bind a type that has it: `Person` or `Company`"),
         ("$a: Persn", "did you mean `Person`?"),
+        ("$a: Person $a.id = $a.name", "an id is no property: write `@id`"),
         ("$a livsIn $b", "did you mean `livesIn`?"),
         ("$a <livesIn> $b", "write `$a livesIn $b`"),
         ("$person: Person $persn.age > 3", "did you mean `$person`?"),

@@ -66,10 +66,10 @@ CHANGES = [
     (
         "node A {} edge E: A -> A",
         "node A {} edge E: A -> A { @key(src, dst) }",
-        "add_constraint",
+        "unsupported_change",
         None,
-        "OG-MF-107",
-        True,
+        "OG-MF-106",
+        False,
     ),
     ("node A {} edge E: A -> A { @key(src) }", "node A {} edge E: A -> A", "drop_constraint", None, None, False),
     (

@@ -127,5 +127,3 @@ def _needs_parentheses(term: Predicate, parent: Predicate) -> bool:
 
 def _joiner(predicate: And | Or) -> str:
     return "and" if isinstance(predicate, And) else "or"
-
-
