@@ -3,8 +3,8 @@
 import re
 
 from hypothesis import strategies as st
-from language_trees import query_files, schemas
 
+from language_trees import query_files, schemas
 from omnigraph.lang.lexer import Language, tokenize
 from omnigraph.lang.printer import print_queries, print_schema
 from omnigraph.lang.source import Source

@@ -37,9 +37,11 @@ NOWHERE = Span(0, 0)
 
 _SMALL = "abcdefghijklmnopqrstuvwxyz_"
 _LETTERS = _SMALL + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_PLAIN = "a b name age knows worksAt x1 _x count sum now search rrf bm25 k id src dst from to".split()
-_KEYWORDS = "node edge interface implements enum query date datetime description card filter group by to".split()
-_FREE = tuple(_PLAIN + _KEYWORDS)
+_FREE = (
+    *("a", "b", "name", "age", "knows", "worksAt", "x1", "_x", "count", "sum", "now", "search", "rrf", "bm25", "k"),
+    *("id", "src", "dst", "from", "to", "node", "edge", "interface", "implements", "enum", "query", "date", "datetime"),
+    *("description", "card", "filter", "group", "by"),
+)
 _ALL = (*_FREE, *sorted(RESERVED))
 _TYPES = ("A", "Person", "Knows", "B_2", "Vector", "String", "NODE", "Is")
 _CONSTRAINTS = ("key", "unique", "index", "range", "check")

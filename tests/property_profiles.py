@@ -1,4 +1,4 @@
-"""How often a property-based test is tried: a few hundred of the same examples each time, or many others with `-m soak`."""
+"""How often a property-based test is tried: 200 times on the same examples, or many times on others with `-m soak`."""
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -4,9 +4,8 @@ import re
 
 import pytest
 from hypothesis import given
-from language_strategies import commented, query_texts, schema_texts
-from property_profiles import SOME_AND_MANY, profile
 
+from language_strategies import commented, query_texts, schema_texts
 from omnigraph.lang.format import format_source
 from omnigraph.lang.lexer import Language
 from omnigraph.lang.parsed import Parsed
@@ -15,6 +14,7 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import SchemaFile
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
+from property_profiles import SOME_AND_MANY, profile
 
 BOTH = pytest.mark.parametrize("language", list(Language), ids=lambda language: language.name.lower())
 TEXTS = {Language.SCHEMA: schema_texts, Language.QUERY: query_texts}
@@ -74,7 +74,10 @@ def formatted(text: str, language: Language = Language.SCHEMA) -> str:
 
 
 def test_comments_stay_before_and_behind_what_they_belong_to() -> None:
-    text = "// file\n\n//node\nnode A{// head\n//a\na:String// behind a\n\n\n  b:I64  /* b */ // b\n// last\n}// end\n// eof"
+    text = (
+        "// file\n\n//node\nnode A{// head\n//a\na:String// behind a\n"
+        "\n\n  b:I64  /* b */ // b\n// last\n}// end\n// eof"
+    )
 
     assert formatted(text) == (
         "// file\n"
@@ -119,7 +122,10 @@ def test_a_comment_inside_something_breakable_breaks_it() -> None:
 
 
 def test_one_blank_line_is_kept_and_none_inside_the_braces() -> None:
-    text = "node A {\n\n\n    a: String\n\n\n\n    b: String\n\n}\n\n\n\nedge E: A -> A\nedge F: A -> A\n\nedge G: A -> A\n\n\n"
+    text = (
+        "node A {\n\n\n    a: String\n\n\n\n    b: String\n\n}\n\n\n\n"
+        "edge E: A -> A\nedge F: A -> A\n\nedge G: A -> A\n\n\n"
+    )
 
     assert formatted(text) == (
         "node A {\n    a: String\n\n    b: String\n}\n\nedge E: A -> A\nedge F: A -> A\n\nedge G: A -> A\n"

@@ -6,9 +6,8 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from language_strategies import anything, mutated, query_texts, schema_texts
-from property_profiles import SOME_AND_MANY, profile
 
+from language_strategies import anything, mutated, query_texts, schema_texts
 from omnigraph.lang.format import format_source
 from omnigraph.lang.lexer import Language, tokenize
 from omnigraph.lang.parsed import Parsed
@@ -18,6 +17,7 @@ from omnigraph.lang.render import diagnostic_json, render_text
 from omnigraph.lang.schema_ast import SchemaFile
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
+from property_profiles import SOME_AND_MANY, profile
 
 STEPS_PER_TOKEN = 60
 """Far above what is seen, far below what a parser that reads things again and again would take."""

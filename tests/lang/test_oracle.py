@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
 from language_oracle import accepts
 from language_strategies import mutated, query_texts, schema_texts
-from property_profiles import SOME_AND_MANY, profile
-
 from omnigraph.lang.lexer import Language
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
+from property_profiles import SOME_AND_MANY, profile
 
 LIMITS = {"S001", "Q001"}
 NOT_OF_THE_GRAMMAR = {"Q004"}

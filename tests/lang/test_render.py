@@ -29,9 +29,9 @@ def line_and_caret(source: Source, span: Span) -> tuple[str, str]:
 
 
 def test_a_diagnostic_shows_code_place_line_caret_and_help() -> None:
-    help = "type names start with a capital: did you mean `Person`?"
+    advice = "type names start with a capital: did you mean `Person`?"
 
-    shown = render_text(PEOPLE, [unknown_type(place(PEOPLE, "person"), help=help)])
+    shown = render_text(PEOPLE, [unknown_type(place(PEOPLE, "person"), help=advice)])
 
     assert shown == (
         "error[T1]: expected a node type, found `person`\n"

@@ -3,9 +3,8 @@
 import re
 
 from hypothesis import given
-from language_trees import floats, query_files, schemas, strings
-from property_profiles import SOME_AND_MANY, profile
 
+from language_trees import floats, query_files, schemas, strings
 from omnigraph.lang.literals import FloatLiteral, StringLiteral
 from omnigraph.lang.printer import print_literal, print_queries, print_schema
 from omnigraph.lang.query_ast import QueryFile
@@ -13,6 +12,7 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import Annotation, NodeDecl, SchemaFile
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source, Span
+from property_profiles import SOME_AND_MANY, profile
 
 
 @SOME_AND_MANY

@@ -14,7 +14,7 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where a line's first token stands: at `offset`, or found by stepping back from there to each of `words` in turn."""
+    """Where a line's first token stands: at `offset`, or where stepping back from there to each of `words` leads."""
 
     offset: int
     words: tuple[str, ...] = ()

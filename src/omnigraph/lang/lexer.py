@@ -300,6 +300,8 @@ class _Lexer:
             return False
         if self.tokens[-1].span.end == span.start or self.text[span.end : span.end + 1] in (">", "[", "("):
             return True
+        if self.tokens[-1].text in ("(", ",") and not self.text[span.end : span.end + 1].isspace():
+            return self.language is Language.SCHEMA
         texts = [token.text for token in self.tokens[-4:]]
         return len(texts) == 4 and texts[0] == "edge" and texts[2] == ":"
 

@@ -12,6 +12,7 @@ from omnigraph.lang.suggest import closest
 from omnigraph.lang.words import OPERATORS_ELSEWHERE, RESERVED
 
 _BOUNDS = "the bounds of a hop are written `{1,3}`"
+_BEHIND_A_NAME = (":", "(", ".", "=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "in", "is")
 _OPERATOR_WORDS = frozenset({"contains", "starts_with", "in", "is", "and", "or", "not"})
 
 
@@ -52,7 +53,7 @@ class Clauses:
     def _clause(self) -> Clause:
         cursor = self._cursor
         token = cursor.peek()
-        if token.text in ("where", "WHERE", "filter") and not cursor.follows(":", "(", "."):
+        if token.text in ("where", "WHERE", "filter") and not cursor.follows(*_BEHIND_A_NAME):
             hint = "in a match block a predicate stands alone: delete the word"
             cursor.report(token.span, f"unexpected `{token.text}` in a match block", hint)
             cursor.advance()
@@ -129,7 +130,7 @@ class Clauses:
         if token.kind is Kind.STRING:
             return True
         if token.kind is Kind.VARIABLE:
-            return self._cursor.peek(ahead + 1).text == ":" and not token.starts_line
+            return self._cursor.peek(ahead + 1).text == ":" and (not token.starts_line or self._is_edge(ahead + 2))
         if token.text == "<":
             return self._is_undirected(ahead + 1)
         if token.kind not in (Kind.IDENT, Kind.TYPE) or token.text.lower() in _OPERATOR_WORDS:
@@ -138,6 +139,16 @@ class Clauses:
         if token.text in RESERVED or token.text.lower() in OPERATORS_ELSEWHERE or token.starts_line:
             return behind.kind is Kind.VARIABLE or behind.text == "{"
         return True
+
+    def _is_edge(self, ahead: int) -> bool:
+        """Whether an edge, and not the type of a binding, follows a variable and `:` on a new line."""
+        edge, behind = self._cursor.peek(ahead), self._cursor.peek(ahead + 1)
+        if edge.kind is not Kind.TYPE:
+            return edge.kind in (Kind.IDENT, Kind.STRING) or edge.text == "<"
+        further = self._cursor.peek(ahead + 2)
+        if behind.kind is Kind.VARIABLE:
+            return further.text != ":"
+        return behind.text == "{" and further.kind is Kind.INT
 
     def _is_undirected(self, ahead: int) -> bool:
         """Whether what follows a `<` makes it a hop: an edge and `>`, or a variable that could start nothing else."""
@@ -256,6 +267,13 @@ def at_block_end(cursor: Cursor) -> bool:
 def at_query(cursor: Cursor) -> bool:
     """Whether a query starts at the cursor; `query` is no reserved word, so what follows decides."""
     token = cursor.peek()
-    if token.text != "query" or cursor.peek(1).kind not in (Kind.IDENT, Kind.TYPE):
+    name, behind = cursor.peek(1), cursor.peek(2)
+    if token.text != "query" or name.kind not in (Kind.IDENT, Kind.TYPE):
         return False
-    return token.starts_line or cursor.peek(2).text == "("
+    if behind.text != "(":
+        return token.starts_line and not name.starts_line
+    # In a block, `query` may be an alias and what follows it a call: only parameters and braces tell them apart.
+    first, second = cursor.peek(3), cursor.peek(4)
+    if first.text == ")":
+        return second.text in ("{", "@")
+    return second.text == ":" or (first.kind is Kind.VARIABLE and second.kind in (Kind.IDENT, Kind.TYPE))

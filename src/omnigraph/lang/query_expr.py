@@ -149,7 +149,7 @@ def _one_argument(cursor: Cursor, arguments: list[Expr], options: list[tuple[Nam
     if token.text == "*":
         cursor.advance()
         arguments.append(Star(span=token.span))
-    elif token.kind is Kind.IDENT and cursor.follows("=", ":"):
+    elif token.kind is Kind.IDENT and token.text not in RESERVED and cursor.follows("=", ":"):
         cursor.advance()
         sign = cursor.advance()
         if sign.text == ":":
