@@ -214,6 +214,7 @@ BOUNDS = HopBounds(low=1, high=3, span=HERE)
     [
         ("$a knows $b", hop("knows")),
         ("$a Knows $b", hop("Knows")),
+        ("$a In $b", hop("In")),
         ("$a knows{1,3} $b", hop("knows", bounds=BOUNDS)),
         ("$a <knows> $b", hop("knows", is_undirected=True)),
         ("$a <knows>{1,3} $b", hop("knows", is_undirected=True, bounds=BOUNDS)),

@@ -22,28 +22,13 @@ class EnoughError(Exception):
     """As many diagnostics as are reported; parsing stops."""
 
 
-class Cursor:
-    """Looks at tokens, steps over them, reports.
+class Reader:
+    """Looks at tokens and steps over them; `steps` counts both."""
 
-    `steps` counts looks and steps. There are three ways to report: `report` for a mistake that is mended on the
-    spot, `missing` for something that is not there, `fail` for what can't be mended. The last two keep silent at a
-    place that has already been reported, or where the lexer found something unreadable: one mistake, one diagnostic.
-    """
-
-    def __init__(self, source: Source, language: Language) -> None:
-        lexed = tokenize(source, language)
-        self.source = source
-        self.language = language
+    def __init__(self, tokens: tuple[Token, ...]) -> None:
         self.steps = 0
-        self._tokens = lexed.tokens
-        self._comments = lexed.comments
-        self._found = list(lexed.diagnostics)
-        self._damaged = lexed.damaged
+        self._tokens = tokens
         self._index = 0
-        self._depth = 0
-        self._reported_at = -1
-
-    # --- looking and stepping --------------------------------------------------------------------------
 
     def peek(self, ahead: int = 0) -> Token:
         """The token at the cursor or a few behind it; behind the last there is only the end."""
@@ -95,6 +80,26 @@ class Cursor:
         """The next token if it is one of these words or signs, stepping over it."""
         return self.advance() if self.at(*texts) else None
 
+
+class Cursor(Reader):
+    """A reader that reports and recovers.
+
+    There are three ways to report: `report` for a mistake that is mended on the spot, `missing` for something that
+    is not there, `fail` for what can't be mended. The last two keep silent at a place that has already been reported,
+    or where the lexer found something unreadable: one mistake, one diagnostic.
+    """
+
+    def __init__(self, source: Source, language: Language) -> None:
+        lexed = tokenize(source, language)
+        super().__init__(lexed.tokens)
+        self.source = source
+        self.language = language
+        self._comments = lexed.comments
+        self._found = list(lexed.diagnostics)
+        self._damaged = lexed.damaged
+        self._depth = 0
+        self._reported_at = -1
+
     def expect(self, text: str, help: str | None = None) -> Token:
         """The next token, which has to be this word or sign."""
         if not self.at(text):
@@ -104,8 +109,12 @@ class Cursor:
     # --- reporting -------------------------------------------------------------------------------------
 
     def report(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> None:
-        """A mistake that parsing goes on from as if it were not there."""
-        self._reported_at = self._index
+        """A mistake that parsing goes on from as if it were not there.
+
+        One with a code of its own does not break the grammar, so it explains nothing that does.
+        """
+        if code is None:
+            self._reported_at = self._index
         self._found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
         if len(self._found) >= MAX_DIAGNOSTICS:
             raise EnoughError

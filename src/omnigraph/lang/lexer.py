@@ -298,7 +298,10 @@ class _Lexer:
         """True for the `--` inside an enum's value, of an arrow `-->`, and for one that stands for an edge's arrow."""
         if not self.tokens:
             return False
-        if self.tokens[-1].span.end == span.start or self.text[span.end : span.end + 1] in (">", "[", "("):
+        behind = self.text[span.end : span.end + 1]
+        if self.tokens[-1].span.end == span.start or behind in (">", "[", "("):
+            return True
+        if self.tokens[-1].text in ("(", ",") and (behind.isalnum() or behind in ("_", "-")):
             return True
         if self.tokens[-1].text in ("(", ",") and not self.text[span.end : span.end + 1].isspace():
             return self.language is Language.SCHEMA

@@ -7,7 +7,6 @@ from omnigraph.lang.lexer import Kind, shown
 from omnigraph.lang.literals import Name
 from omnigraph.lang.words import RESERVED
 
-
 _CAPITAL = "type names start with a capital, as in `Person`"
 
 

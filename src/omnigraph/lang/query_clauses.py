@@ -133,9 +133,11 @@ class Clauses:
             return self._cursor.peek(ahead + 1).text == ":" and (not token.starts_line or self._is_edge(ahead + 2))
         if token.text == "<":
             return self._is_undirected(ahead + 1)
+        behind = self._cursor.peek(ahead + 1)
+        if token.kind is Kind.TYPE and behind.kind is Kind.VARIABLE:
+            return True
         if token.kind not in (Kind.IDENT, Kind.TYPE) or token.text.lower() in _OPERATOR_WORDS:
             return False
-        behind = self._cursor.peek(ahead + 1)
         if token.text in RESERVED or token.text.lower() in OPERATORS_ELSEWHERE or token.starts_line:
             return behind.kind is Kind.VARIABLE or behind.text == "{"
         return True
@@ -270,10 +272,12 @@ def at_query(cursor: Cursor) -> bool:
     name, behind = cursor.peek(1), cursor.peek(2)
     if token.text != "query" or name.kind not in (Kind.IDENT, Kind.TYPE):
         return False
-    if behind.text != "(":
-        return token.starts_line and not name.starts_line
-    # In a block, `query` may be an alias and what follows it a call: only parameters and braces tell them apart.
+    # In a block, `query` may be an alias, and what follows it another or a call: no guess may refuse those.
     first, second = cursor.peek(3), cursor.peek(4)
+    if behind.text != "(":
+        return behind.text == "{" or (behind.text == "@" and first.text in ("description", "instruction"))
     if first.text == ")":
         return second.text in ("{", "@")
-    return second.text == ":" or (first.kind is Kind.VARIABLE and second.kind in (Kind.IDENT, Kind.TYPE))
+    if second.text == ":":
+        return True
+    return first.text not in RESERVED and Kind.SIGN not in (first.kind, second.kind) and second.kind is not Kind.END

@@ -34,7 +34,7 @@ def expression(cursor: Cursor) -> Expr:
         cursor.fail("an expression", "a list is written `[1, 2]`; parentheses group predicates only")
     if token.text == "*":
         cursor.fail("an expression", "`*` stands in `count(*)` only; return a whole node with its variable, `$p`")
-    return cursor.fail("an expression", "for example `$p.name`, `$p`, `\"text\"`, `3` or `count(*)`")
+    return cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
 
 
 def _word(cursor: Cursor, token: Token) -> Expr:

@@ -42,7 +42,7 @@ def parse_queries(source: Source) -> Parsed[QueryFile]:
 
 def _query(cursor: Cursor) -> Query:
     start = _keyword(cursor)
-    name = query_name(cursor)
+    name = _name(cursor)
     params = _params(cursor, name.text)
     annotations = _annotations(cursor)
     if not params and cursor.at("("):  # reported already, as parentheses that are missing before the annotations
@@ -77,8 +77,7 @@ def _keyword(cursor: Cursor) -> Token:
     return cursor.fail("`query`", advice)
 
 
-def query_name(cursor: Cursor) -> Name:
-    """The name of a query."""
+def _name(cursor: Cursor) -> Name:
     token = cursor.peek()
     if token.kind is Kind.IDENT:
         cursor.advance()

@@ -99,7 +99,9 @@ def _colon(cursor: Cursor, name: Name) -> None:
         cursor.report(token.span, f"expected `:`, found `{token.text}`", f"a property is written `{name.text}: String`")
         cursor.advance()
     else:
-        cursor.fail(f"`:` and a type behind `{shown(name.text)}`", f"a property is written `{shown(name.text)}: String`")
+        cursor.fail(
+            f"`:` and a type behind `{shown(name.text)}`", f"a property is written `{shown(name.text)}: String`"
+        )
 
 
 def constraint(cursor: Cursor) -> Constraint:
@@ -282,16 +284,11 @@ def _card_end(cursor: Cursor, start: Token, low: int) -> int | None:
     return whole_number(cursor, "the largest number of edges, or `*`").value
 
 
-def suggested_constraint(word: str) -> str | None:
-    """The constraint that `word` is a slip for."""
-    return closest(word, CONSTRAINTS)
-
-
 def unexpected_annotation(cursor: Cursor, span: Span, name: str) -> None:
     """Report an annotation that stands where only constraints may."""
     if name in CONSTRAINTS:
         hint = f"name its properties: `{_SHAPES[name]}`, or put `@{name}` behind a property"
-    elif meant := suggested_constraint(name):
+    elif meant := closest(name, CONSTRAINTS):
         hint = f"did you mean `{_SHAPES[meant]}`?"
     else:
         hint = "put it behind a property, or before the `{` of the type"
