@@ -121,6 +121,24 @@ def test_a_comment_inside_something_breakable_breaks_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "( /* c */ $a = 1 or $b = 2) and $c = 3",
+        "/* c */ ($a = 1 or $b = 2) and $c = 3",
+        "$a = 1 and ( ( /* c */ $b = 2 and $c = 3) and $d = 4)",
+        "$a = 1 and ( /* c */ ($b = 2 and $c = 3) and $d = 4)",
+        "$a = 1 and ((($b = 2 /* c */ or $c = 3)))",
+        "not /* c */ ($a = 1 or $b = 2 /* d */)",
+    ],
+)
+def test_a_comment_among_parentheses_comes_to_rest_at_once(predicate: str) -> None:
+    once = formatted(f"query q() {{ match {{ $a: A {predicate} }} return {{ $a }} }}", Language.QUERY)
+
+    assert "/* c */" in once
+    assert formatted(once, Language.QUERY) == once
+
+
 def test_one_blank_line_is_kept_and_none_inside_the_braces() -> None:
     text = (
         "node A {\n\n\n    a: String\n\n\n\n    b: String\n\n}\n\n\n\n"

@@ -92,5 +92,13 @@ def test_the_work_grows_with_the_text_and_not_faster(language: Language, piece: 
     assert parsed.steps <= STEPS_PER_TOKEN * (len(tokenize(source, language).tokens) + 1)
 
 
+@BOTH
+@pytest.mark.parametrize("text", ["foo Bar {}", "Foo Bar {}", "query", "query query", "node node", "} foo Bar {}"])
+def test_an_unknown_word_at_the_start_is_stepped_over(language: Language, text: str) -> None:
+    parsed = parse(Source(text), language)
+
+    assert not parsed.ok
+
+
 def parse(source: Source, language: Language) -> Parsed[SchemaFile] | Parsed[QueryFile]:
     return parse_schema(source) if language is Language.SCHEMA else parse_queries(source)

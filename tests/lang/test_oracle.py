@@ -418,6 +418,8 @@ TAILS = [
         "return { query\nfoo }",
         "return { query foo }",
         "return { query foo($a) }",
+        "return {\nquery\nfoo }",
+        "return {\nquery as a }",
         "return $a",
     ),
     *(

@@ -58,3 +58,12 @@ def test_a_parameter_is_declared_once_and_has_a_name() -> None:
     text = "query q($a: String, $a: I32, $_: I32) { match { $p: Person { name: $a } } return { $p } }"
 
     assert problems(text) == [("Q003", "$a"), ("Q003", "$_")]
+
+
+def test_a_read_that_a_parse_error_left_without_output_has_no_plan() -> None:
+    parsed = parse_queries(Source("query q() { match { $p: Person } return { $p.name as , } }"))
+
+    result = bind_file(parsed.tree, CATALOG)
+
+    assert not parsed.ok
+    assert result.value == ()

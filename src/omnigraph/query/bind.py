@@ -32,7 +32,7 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> Checked[tuple[BoundQuery
 
 
 def bind_query(query: ast.Query, catalog: Catalog) -> Checked[BoundQuery | None]:
-    """The plan of one query; None, and at least one error, when something is wrong with it."""
+    """The plan of one query; None when something is wrong with it, or when a parse error left it without output."""
     if isinstance(query.body, ast.Read):
         return _bind_read(query, query.body, catalog)
     found = bind_mutation(query, catalog)
@@ -44,7 +44,7 @@ def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> Checked[Bo
     params = declare_params(query.params, findings)
     matched = bind_match(read.clauses, catalog, params, findings)
     output = bind_output(read, matched.scope, matched.order, findings)
-    if findings or matched.pattern is None:
+    if findings or matched.pattern is None or not output.columns:
         return Checked(None, findings.ordered())
     notes = {annotation.name.text: annotation.text for annotation in query.annotations}
     bound = ReadQuery(
