@@ -17,10 +17,10 @@ MAX_DIAGNOSTICS = 50
 
 
 class Language(Enum):
-    """The two languages; the value starts their diagnostic codes."""
+    """The two languages."""
 
-    SCHEMA = "S"
-    QUERY = "Q"
+    SCHEMA = "schema"
+    QUERY = "query"
 
     @property
     def syntax_code(self) -> str:
