@@ -55,6 +55,28 @@ def test_an_unknown_name_in_a_broken_query_is_told_too() -> None:
     assert [(one.code, source.position(one.span.start).line) for one in found] == [("T1", 2), ("Q000", 4)]
 
 
+def test_a_slip_of_the_grammar_hides_no_other_mistake_of_its_query() -> None:
+    source = Source(
+        "query q($n: String) {\n"
+        "  match {\n"
+        "    $p: Person\n"
+        "    $p.name == $n\n"
+        "    $p.age = $n\n"
+        "    $p knows{3,2} $q\n"
+        "  }\n"
+        "  return {\n"
+        "    $q.name as x\n"
+        "    $q.age as x\n"
+        "    sum($q.name) as y\n"
+        "  }\n"
+        "}\n"
+    )
+
+    report = check_queries(source, check_schema(Source(SCHEMA))[1])
+
+    assert places(source, report) == [("Q000", 4), ("T7", 5), ("T15", 6), ("T25", 10), ("T8", 11)]
+
+
 @pytest.mark.parametrize("case", CASES[::5], ids=lambda case: f"{case.path.stem}: {case.title}")
 def test_a_query_with_a_token_missing_is_told_and_never_a_bug(case: Case) -> None:
     text = case.blocks["query"]

@@ -47,6 +47,23 @@ def test_the_release_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "command, code, message",
+    [
+        ("omnigraph version >&-", 5, "error: can't write the output: stdout is closed\n"),
+        ("omnigraph lint --query - <&-", 5, "error: can't read or write `<stdin>`: stdin is closed\n"),
+        ("omnigraph lint --query gone.gq 2>&-", 4, ""),
+        ("omnigraph lint --query gone.gq >&- 2>&-", 5, ""),
+    ],
+)
+def test_a_closed_stream_is_an_error_and_no_bug(command: str, code: int, message: str) -> None:
+    line = command.replace("omnigraph", f"{sys.executable} -m omnigraph", 1)
+
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (code, message)
+
+
+@pytest.mark.parametrize(
     "arguments, suggestion",
     [(["lnt"], "did you mean `lint`?"), (["schema", "plam"], "did you mean `plan`?"), (["xyz"], "the commands are ")],
 )

@@ -15,7 +15,6 @@ def only_finding(text: str) -> tuple[Diagnostic, Span]:
 
 
 IN_A_MATCH = [
-    ("$p: «person»", "expected a node type, found `person`", "type names start with a capital: did you mean `Person`?"),
     ("«p»: Person", "expected a variable, found `p`", "variables start with `$`: did you mean `$p`?"),
     ('$p.name «==» "x"', "unknown operator `==`", "write `=`"),
     ('$p.name «<>» "x"', "unknown operator `<>`", "write `!=`"),
@@ -437,6 +436,20 @@ ELSEWHERE = [
     ("query q() { match { $p: P«»", "missing `}` at the end of the match block", "its `{` stands in line 1, column 19"),
     ("query q() { match { $p: P } return«»", "missing `{` behind `return`", "a return is written `return { $p.name }`"),
 ]
+
+
+@pytest.mark.parametrize(
+    "text, code, message",
+    [
+        ("query q() { match { $p: «person» } return { $p } }", "T1", "expected a node type, found `person`"),
+        ("query q() { delete «person» where age > 3 }", "T10", "expected the type to delete, found `person`"),
+    ],
+)
+def test_a_type_in_small_letters_is_an_unknown_type(text: str, code: str, message: str) -> None:
+    found, span = only_finding(text)
+
+    hint = "type names start with a capital: did you mean `Person`?"
+    assert found == Diagnostic(code, span, message, hint)
 
 
 @pytest.mark.parametrize("text, message, help", IN_A_MATCH)

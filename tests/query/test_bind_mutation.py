@@ -91,6 +91,17 @@ def test_now_is_a_value_of_an_instant() -> None:
     assert statement.values[1].value == Now(origin=NOWHERE)
 
 
+def test_an_end_under_its_stored_name_is_not_missing_too() -> None:
+    assert codes('insert Knows { src: "a", dst: "b" }') == ["T11", "T11"]
+
+
+def test_a_flood_of_unknown_names_is_told_without_looking_for_near_ones() -> None:
+    found = checked(f'insert Note {{ text: "x", {", ".join(f"star{n}: 1" for n in range(200))} }}').diagnostics
+
+    assert len(found) == 200
+    assert sum(d.help is not None for d in found) <= 50
+
+
 def test_all_that_is_missing_is_said_at_once() -> None:
     found = only("insert Follows { from: $a }", "$a: String")
 

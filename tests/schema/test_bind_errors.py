@@ -189,6 +189,16 @@ def test_a_bad_pattern_makes_no_noise(capfd: pytest.CaptureFixture[str]) -> None
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_flood_of_unknown_names_is_told_without_looking_for_near_ones() -> None:
+    known = " ".join(f"column{n}: String" for n in range(200))
+    unknown = " ".join(f"@index(colunm{n})" for n in range(200))
+
+    found = found_in(f"node A {{ {known} {unknown} }}")
+
+    assert len(found) == 200
+    assert sum((d.help or "").startswith("did you mean") for d in found) == 50
+
+
 # --- what is left ----------------------------------------------------------------------------------------
 
 

@@ -118,6 +118,13 @@ def test_a_32_bit_float_that_needs_8_digits_has_8() -> None:
     assert repr(to_json(Scalar.F32, value)) == "0.13436425"
 
 
+def test_a_float32_that_needs_nine_digits_is_shown_with_nine() -> None:
+    value = from_json(Scalar.F32, -0.0141924545)
+
+    assert value == -0.014192454516887665
+    assert repr(to_json(Scalar.F32, value)) == "-0.0141924545"
+
+
 def test_a_boolean_is_not_a_number() -> None:
     assert isinstance(from_json(Scalar.F64, True), Misfit)
 

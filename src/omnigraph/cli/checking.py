@@ -22,8 +22,8 @@ SCHEMA_FREE_CODES = frozenset({"Q002", "Q003", "Q004", "T6", "T9", "T15", "T18",
 _UNKNOWN_CODES = frozenset({"S006", "S007", "S010", "S016", "T1", "T2", "T4", "T6", "T11"})
 """Findings about a name that nothing declares."""
 
-_LOCAL_CODES = _UNKNOWN_CODES | {"T3", "T13", "T24"}
-"""Findings that a broken query shows as well as a whole one; others may miss what could not be read."""
+_HOLISTIC_CODES = frozenset({"T5", "T9", "T10", "T12", "T17"})
+"""Findings that need a whole query: in a broken one they may only miss what could not be read."""
 
 _WORD = re.compile(r"\$?\w+")
 
@@ -74,7 +74,7 @@ def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
             one
             for one in found
             if not any(span.start <= one.span.start < span.end for span in broken)
-            or (one.code in _LOCAL_CODES and not damage.explains(one))
+            or (one.code not in _HOLISTIC_CODES and not damage.explains(one))
         ]
     if catalog is None:
         found = [one for one in found if one.code in SCHEMA_FREE_CODES]

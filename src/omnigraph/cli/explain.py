@@ -8,13 +8,12 @@ from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.errors import QueryMissingError
 from omnigraph.lang.query_ast import Query, QueryFile
 from omnigraph.lang.query_parser import parse_queries
-from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
 from omnigraph.lang.suggest import closest
 from omnigraph.query.bind import bind_query
 from omnigraph.query.explain import explain
 from omnigraph.query.rules import rewrite
-from omnigraph.schema.bind import bind_schema
+from omnigraph.schema.accept import load_schema
 
 
 @click.command("explain")
@@ -38,7 +37,7 @@ def command(name: str | None, path: str | None, text: str | None, schema: str, a
     schema_source = read_source(schema)
     source = Source(text, "<-e>") if text is not None else read_source(path or STDIN)
 
-    catalog = bind_schema(parse_schema(schema_source).require(schema_source)).require(schema_source)
+    catalog = load_schema(schema_source)
     chosen = _choose(parse_queries(source).require(source), name, source, context)
     bound = bind_query(chosen, catalog).require(source)
     if bound is None:

@@ -8,7 +8,7 @@ import click
 from omnigraph import __version__
 from omnigraph.cli.failure import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, fail
 from omnigraph.cli.lazy import Lazy, LazyGroup
-from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output
+from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output, require_output
 
 
 def _print_release(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error has been reported by then."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        require_output()
         result = cli.main(given, prog_name="omnigraph", standalone_mode=False)
         flush_output()
     except (KeyboardInterrupt, click.Abort):

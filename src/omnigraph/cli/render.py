@@ -12,13 +12,13 @@ class ReaderGoneError(Exception):
     """Whoever read our output has stopped reading; there is nobody left to tell anything."""
 
 
-def use_color(choice: str, stream: TextIO) -> bool:
+def use_color(choice: str, stream: TextIO | None) -> bool:
     """Whether to colour what goes to `stream`: `always`, `never`, or by terminal, NO_COLOR and TERM."""
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return stream.isatty()
+    return stream is not None and stream.isatty()
 
 
 def print_json(document: object) -> None:
@@ -26,9 +26,10 @@ def print_json(document: object) -> None:
     print_text(json_text(document, sys.stdout, indent=2) + "\n")
 
 
-def json_text(document: object, stream: TextIO, *, indent: int | None = None) -> str:
+def json_text(document: object, stream: TextIO | None, *, indent: int | None = None) -> str:
     """JSON that `stream` can encode: readable where that is UTF-8, in ASCII where it is not."""
-    is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    encoding = None if stream is None else stream.encoding
+    is_utf8 = (encoding or "").lower().replace("-", "") == "utf8"
     return json.dumps(document, ensure_ascii=not is_utf8, indent=indent, default=str)
 
 
@@ -46,8 +47,16 @@ def print_text(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """A message on stderr, on lines of its own."""
-    sys.stderr.write(text + "\n")
+    """A message on stderr, on lines of its own; nobody reads it if whoever started us has closed that."""
+    if sys.stderr is not None:
+        sys.stderr.write(text + "\n")
+
+
+def require_output() -> None:
+    """Refuse to run with stdout closed: Python then has none, and the result would be lost without a word."""
+    if sys.stdout is None:
+        reason = "stdout is closed"
+        raise OutputError(reason)
 
 
 def flush_output() -> None:
@@ -62,6 +71,8 @@ def flush_output() -> None:
 
 def discard_output() -> None:
     """Point stdout at nothing, so that the interpreter's last flush does not fail again."""
+    if sys.stdout is None:
+        return
     try:
         descriptor = sys.stdout.fileno()
     except OSError:  # a stream without a descriptor, in tests

@@ -47,6 +47,9 @@ def read_source(path: str) -> Source:
 
 
 def _read_stdin() -> bytes:
+    if sys.stdin is None:  # whoever started us has closed it
+        reason = "stdin is closed"
+        raise ValueError(reason)
     # In pieces: between two of them an interrupt is noticed, within one long read it may not be.
     stdin = cast("BufferedReader", sys.stdin.buffer)
     data = bytearray()

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.invisible import reveal
-from omnigraph.lang.source import Source, Span
+from omnigraph.lang.source import BYTE_ORDER_MARK, Source, Span
 
 MAX_NAME = 255
 MAX_DIGITS = 40
@@ -148,7 +148,7 @@ class _Lexer:
         self.starts_line = True
 
     def run(self) -> None:
-        start = 1 if self.text.startswith("\ufeff") else 0
+        start = int(self.text.startswith(BYTE_ORDER_MARK))
         self._refuse_forbidden()
         position = start
         while position < len(self.text):

@@ -10,8 +10,12 @@ from omnigraph.lang.words import RESERVED
 _CAPITAL = "type names start with a capital, as in `Person`"
 
 
-def type_name(cursor: Cursor, what: str) -> Name:
-    """The name of a node, edge or interface type; `what` says which, with its article."""
+def type_name(cursor: Cursor, what: str, *, unknown: str | None = None) -> Name:
+    """The name of a node, edge or interface type; `what` says which, with its article.
+
+    A small word or a string in its place is mended. Where a type is used and not declared, `unknown` is the code of an
+    unknown one, which this then is.
+    """
     token = cursor.peek()
     if token.kind is Kind.TYPE:
         cursor.advance()
@@ -19,12 +23,12 @@ def type_name(cursor: Cursor, what: str) -> Name:
     if token.kind is Kind.IDENT and not token.starts_line and token.text not in RESERVED:
         fixed = capitalised(token.text)
         hint = f"type names start with a capital: did you mean `{fixed}`?"
-        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)
+        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint, code=unknown)
         cursor.advance()
         return Name(fixed, token.span)
     if token.kind is Kind.STRING and (bare := str(token.value)).isidentifier() and bare.isascii():
         hint = f"type names are written without quotes: `{shown(capitalised(bare))}`"
-        cursor.report(token.span, f"expected {what}, found a string", hint)
+        cursor.report(token.span, f"expected {what}, found a string", hint, code=unknown)
         cursor.advance()
         return Name(capitalised(bare), token.span)
     if token.kind is Kind.VARIABLE:

@@ -169,7 +169,7 @@ class Clauses:
             cursor.missing(
                 f"missing `:` behind `${name}`", f"a binding is written `${name}: {shown(cursor.peek().text)}`"
             )
-        type_ = type_name(cursor, "a node type")
+        type_ = type_name(cursor, "a node type", unknown="T1")
         filters: tuple[Assignment, ...] = ()
         if cursor.at("{"):
             filters = assignments(cursor, cursor.advance(), f"the filter of `${shown(start.name)}`", needs_commas=True)

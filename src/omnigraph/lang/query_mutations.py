@@ -17,7 +17,7 @@ def mutation(cursor: Cursor, word: str, predicates: Predicates) -> Mutation:
         cursor.report(filler.span, f"unexpected `{filler.text}` behind `{word}`", f"write `{word} Person …`")
     if cursor.at_kind(Kind.VARIABLE):
         cursor.fail(f"the type to {word}", f"a mutation names a type, not a variable: `{word} Person …`")
-    type_ = type_name(cursor, f"the type to {word}")
+    type_ = type_name(cursor, f"the type to {word}", unknown="T10")
     match word:
         case "insert":
             values = _values(

@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+BYTE_ORDER_MARK = "\ufeff"
+
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
@@ -42,14 +44,17 @@ class Source:
 
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
-        r"""The offset at which each line starts; `\n`, `\r\n` and `\r` all end one."""
-        return (0, *(match.end() for match in _LINE_BREAK.finditer(self.text)))
+        r"""The offset at which each line starts; `\n`, `\r\n` and `\r` all end one.
+
+        A byte order mark at the start of the text belongs to no line: editors neither show nor count it.
+        """
+        return (int(self.text.startswith(BYTE_ORDER_MARK)), *(match.end() for match in _LINE_BREAK.finditer(self.text)))
 
     def position(self, offset: int) -> Position:
         """The line and column of an offset; an offset behind the end is the end."""
         offset = min(max(offset, 0), len(self.text))
-        line = bisect.bisect_right(self.line_starts, offset)
-        return Position(line, offset - self.line_starts[line - 1] + 1)
+        line = max(bisect.bisect_right(self.line_starts, offset), 1)
+        return Position(line, max(offset - self.line_starts[line - 1], 0) + 1)
 
     def line(self, number: int) -> str:
         """The text of a line (from 1), without its line break."""

@@ -8,9 +8,10 @@ from omnigraph.lang.names import comma_list
 from omnigraph.lang.suggest import closest
 from omnigraph.lang.words import TYPES_ELSEWHERE
 
-_ALL_TYPES = (
-    "the types are String, Blob, Bool, I32, I64, U32, U64, F32, F64, Date, DateTime, Vector(N), enum(…) and [T]"
-)
+_ALL_TYPES = {
+    Language.SCHEMA: f"the types are {', '.join(BASE_TYPES)}, Vector(N), enum(…) and [T]",
+    Language.QUERY: f"the types are {', '.join(BASE_TYPES)}, Vector(N) and [T]",
+}
 
 
 def property_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
@@ -53,8 +54,8 @@ def _base(cursor: Cursor) -> BaseType:
     token = cursor.peek()
     if token.kind not in (Kind.TYPE, Kind.IDENT) or (token.starts_line and token.kind is Kind.IDENT):
         if token.starts_line:
-            cursor.missing("missing type", _ALL_TYPES)
-        cursor.fail("a type", _ALL_TYPES)
+            cursor.missing("missing type", _ALL_TYPES[cursor.language])
+        cursor.fail("a type", _ALL_TYPES[cursor.language])
     if token.text in BASE_TYPES:
         cursor.advance()
         return BaseType(token.text, token.span)
@@ -64,7 +65,7 @@ def _base(cursor: Cursor) -> BaseType:
     folded = token.text.lower()
     meant = TYPES_ELSEWHERE.get(folded) or closest(token.text, BASE_TYPES)
     if meant is None:
-        hint = _ALL_TYPES
+        hint = _ALL_TYPES[cursor.language]
         if token.text == "enum":
             hint = "an enum lists its values: `enum(draft, published)`"
         elif token.kind is Kind.TYPE and cursor.language is Language.SCHEMA:

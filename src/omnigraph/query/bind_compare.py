@@ -25,7 +25,7 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.narrow import exact, narrow
-from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf, comparable, is_numeric, is_text
 from omnigraph.schema.values import expected
@@ -96,7 +96,7 @@ class Blame:
         """A literal is of the right kind, but no value of the type."""
         if isinstance(type_, EnumOf) and isinstance(literal, lit.StringLiteral):
             message = f'"{literal.value}" is none of the values of {type_}'
-            help_ = did_you_mean(literal.value, type_.values) or f"write {expected(type_)}"
+            help_ = self.findings.near(literal.value, type_.values) or f"write {expected(type_)}"
         else:
             message, help_ = misfit.reason, _FORMS.get(type(literal), "")
         self.findings.error("T3", literal.span, message, help_ or None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
@@ -25,9 +26,10 @@ from omnigraph.query.row_names import ENDS, STORED_ENDS, RowNames, report_unknow
 from omnigraph.query.scope import Params, declare_params
 from omnigraph.query.stored import Slot, bind_stored
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
-from omnigraph.schema.findings import Findings, did_you_mean, listed
+from omnigraph.schema.findings import Findings, listed
 from omnigraph.schema.types import Scalar
 
+_MOST_TYPOS = 50  # of one insert, as many as are told what they may have been meant for
 _ASSIGNED_ID = "an id can't be set: it is made of the key, or new"
 
 
@@ -99,7 +101,7 @@ class _Binder:
                 help_ = f"name a node type: {listed(implementing, 'or')}" if implementing else None
             else:
                 message = f"unknown type `{name}`"
-                help_ = did_you_mean(name, (*self.catalog.nodes, *self.catalog.edges))
+                help_ = self.findings.near(name, (*self.catalog.nodes, *self.catalog.edges))
             self.findings.error("T10", written.span, message, help_)
         return declared
 
@@ -197,7 +199,8 @@ class _Binder:
     def _check_complete(self, node: ast.Insert, declared: AnyType, given: dict[str, ast.Assignment]) -> bool:
         """Whether every end and required property has a value (T12, all in one message; a near miss is T11 alone)."""
         known = settable(declared)
-        typos = {closest(name, known) for name in given if name not in known}
+        unknown = islice((name for name in given if name not in known), _MOST_TYPOS)
+        typos = {STORED_ENDS.get(name) or closest(name, known) for name in unknown}
         missing = [name for name in _needed(declared) if name not in given and name not in typos]
         if not missing:
             return True

@@ -24,7 +24,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.functions import FUNCTIONS, Family, Place
 from omnigraph.query.ir import Column, Count, Grouping, SortKey
-from omnigraph.query.scope import Broken, ReadNames, Scope, near_name
+from omnigraph.query.scope import Broken, ReadNames, Scope
 from omnigraph.schema.findings import Findings
 from omnigraph.schema.types import is_scalar
 
@@ -193,7 +193,7 @@ class _Orderer:
                 if type_ is None or isinstance(type_, Broken) or names.scope.declared(type_).property(name) is None:
                     continue
                 return f"did you mean `${variable}.{name}`?"
-        return near_name(name, self.aliases, self.binder.findings) or "an alias is given in `return`: `$p.name as name`"
+        return self.binder.findings.near(name, self.aliases) or "an alias is given in `return`: `$p.name as name`"
 
     def _may_rank(self, value: Rank, place: int, node: ast.OrderKey) -> bool:
         name = "nearest" if isinstance(value, Nearest) else "bm25" if isinstance(value, Bm25) else "rrf"

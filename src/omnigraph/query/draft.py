@@ -9,7 +9,7 @@ from omnigraph.lang.source import Span
 from omnigraph.query.expr import EdgeRef, NodeRef
 from omnigraph.query.infer import HopDraft, Inference
 from omnigraph.query.ir import MAX_HOPS, Direction
-from omnigraph.query.scope import BROKEN, Broken, Known, Params, Scope, near_name
+from omnigraph.query.scope import BROKEN, Broken, Known, Params, Scope
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.schema.findings import Findings, listed
 
@@ -147,7 +147,7 @@ class Drafter:
         found = self.catalog.nodes.get(name.text)
         if found is not None:
             return found
-        message, help_ = f"unknown node type `{name.text}`", near_name(name.text, self.catalog.nodes, self.findings)
+        message, help_ = f"unknown node type `{name.text}`", self.findings.near(name.text, self.catalog.nodes)
         if name.text in self.catalog.edges:
             message = f"`{name.text}` is an edge type, not a node type"
             help_ = f"bind an edge in a hop: `$a $e:{as_written(name.text)} $b`"
@@ -185,7 +185,7 @@ class Drafter:
         edge = self.catalog.edge(clause.edge.text)
         if edge is None:
             names = [as_written(name) for name in self.catalog.edges]
-            help_ = near_name(clause.edge.text, names, self.findings)
+            help_ = self.findings.near(clause.edge.text, names)
             self.findings.error("T4", clause.edge.span, f"unknown edge `{clause.edge.text}`", help_)
         type_: Known = BROKEN if edge is None else EdgeRef(edge.name, edge.source, edge.target)
         edge_variable = self._edge_variable(clause, bound, outer, type_)

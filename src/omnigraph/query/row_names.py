@@ -10,7 +10,7 @@ from omnigraph.query.expr import Expr, Identity, Meta, Prop
 from omnigraph.query.mutation_ir import ROW
 from omnigraph.query.scope import Params, Reference
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.schema.findings import Findings, did_you_mean, listed
+from omnigraph.schema.findings import Findings, listed
 
 ENDS: Mapping[str, Meta] = {"from": Meta.SRC, "to": Meta.DST}
 """How a mutation names the ends of an edge."""
@@ -71,7 +71,7 @@ class RowNames:
         if bare in known:
             help_: str | None = f"in a mutation a property stands without a variable: write `{bare}`"
         else:
-            help_ = did_you_mean(f"${node.name}", (f"${name}" for name in self.params.names if name != node.name))
+            help_ = self.findings.near(f"${node.name}", (f"${name}" for name in self.params.names if name != node.name))
         self.findings.error("T6", node.span, message, help_ or "declare it in the parentheses behind the query's name")
 
 
@@ -84,7 +84,7 @@ def report_unknown(name: Name, declared: AnyType, findings: Findings, help_: str
         help_ = "a node has no ends; its id is `@id`"
     if help_ is None and word == "id":
         help_ = "an id is no property: write `@id`"
-    help_ = help_ or did_you_mean(word, settable(declared))
+    help_ = help_ or findings.near(word, settable(declared))
     findings.error("T11", name.span, f"unknown property `{word}` of `{declared.name}`", help_)
 
 

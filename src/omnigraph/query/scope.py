@@ -9,7 +9,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Entity, EntityType, Expr, Identity, Meta, NodeRef, Parameter, ParamRef, Prop
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.findings import Findings
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 
@@ -20,7 +20,6 @@ class Broken:
 
 BROKEN = Broken()
 Known = EntityType | Broken
-_MOST_SUGGESTIONS = 50
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
 
@@ -206,7 +205,7 @@ class ReadNames:
         if name in self.scope.hidden:
             return "it is bound inside a `not` block only, and stays there"
         known = (*self.scope.names, *self.scope.params.names)
-        near = near_name(f"${name}", (f"${word}" for word in known), self.findings)
+        near = self.findings.near(f"${name}", (f"${word}" for word in known))
         return near or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
 
 
@@ -217,20 +216,12 @@ def entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> En
     return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
 
 
-def near_name(word: str, candidates: Iterable[str], findings: Findings) -> str | None:
-    """A help line with the nearest name, if one is near and this is not the umpteenth error.
-
-    Looking for near names is the costly part of an error, so a text with thousands of them gets no more help.
-    """
-    return did_you_mean(word, candidates) if len(findings) < _MOST_SUGGESTIONS else None
-
-
 def unknown_property(name: lit.Name, declared: AnyType, findings: Findings, code: str = "T2") -> None:
     """Report a property that a type does not have."""
     if name.text in ("id", "src", "dst"):
         help_: str | None = f"an id is no property: write `@{name.text}`"
     else:
-        help_ = near_name(name.text, declared.by_name, findings)
+        help_ = findings.near(name.text, declared.by_name)
     findings.error(code, name.span, f"unknown property `{name.text}` of `{declared.name}`", help_)
 
 

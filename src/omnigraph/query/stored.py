@@ -10,7 +10,7 @@ from omnigraph.query.expr import Const, Now, ParamRef
 from omnigraph.query.functions import Place, look_up
 from omnigraph.query.mutation_ir import StoredValue
 from omnigraph.query.scope import Params
-from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
 from omnigraph.schema.values import expected, from_literal
@@ -72,7 +72,7 @@ def _literal(literal: Literal, slot: Slot, findings: Findings) -> Const | None:
         findings.error("T3", literal.span, f"{slot} is required and can't be null", slot.meaning)
     elif isinstance(slot.type, EnumOf) and isinstance(literal, StringLiteral):
         message = f'invalid enum value "{_clipped(literal.value)}" for {slot}'
-        near = did_you_mean(literal.value, slot.type.values)
+        near = findings.near(literal.value, slot.type.values)
         findings.error("T3", literal.span, message, near or f"write {expected(slot.type)}")
     else:
         message = f"{slot} is of type {slot.type}: {value.reason}"
@@ -82,7 +82,7 @@ def _literal(literal: Literal, slot: Slot, findings: Findings) -> Const | None:
 
 def _param(node: ast.Variable, slot: Slot, params: Params, findings: Findings) -> ParamRef | None:
     if node.name not in params:
-        near = did_you_mean(f"${node.name}", (f"${name}" for name in params.names))
+        near = findings.near(f"${node.name}", (f"${name}" for name in params.names))
         help_ = near or f"declare it: `${node.name}: {_param_type(slot.type)}`"
         findings.error("T6", node.span, f"`${node.name}` is not a declared parameter", help_)
         return None

@@ -27,7 +27,7 @@ from omnigraph.schema.bind_properties import (
     merged,
 )
 from omnigraph.schema.catalog import Cardinality, Catalog, EdgeType, InterfaceType, NodeType, catalog_of
-from omnigraph.schema.findings import Findings, did_you_mean, listed
+from omnigraph.schema.findings import Findings, listed
 from omnigraph.schema.misfit import shown_type
 from omnigraph.schema.renames import Claim, check_renames
 
@@ -240,21 +240,21 @@ class _Binder:
 
     def _implemented(self, decl: NodeDecl) -> list[Name]:
         """The interfaces that are declared, each once; the others are reported."""
-        known: list[Name] = []
+        known: dict[str, Name] = {}
         for name in decl.implements:
-            if name in known:
+            if name.text in known:
                 message = f"`{decl.name.text}` implements `{name.text}` twice"
                 self.findings.error("S023", name.span, message, "name it once")
             elif name.text in self.interfaces:
-                known.append(name)
+                known[name.text] = name
             else:
                 kind = self.names.kind_of(name.text)
                 message = (
                     f"unknown interface `{name.text}`" if kind is None else f"`{name.text}` is {kind}, not an interface"
                 )
-                way_out = did_you_mean(name.text, self.interfaces) or f"declare `interface {name.text} {{ … }}`"
+                way_out = self.findings.near(name.text, self.interfaces) or f"declare `interface {name.text} {{ … }}`"
                 self.findings.error("S007", name.span, message, way_out)
-        return known
+        return list(known.values())
 
     def _with_inherited(self, own: Properties, implements: list[Name]) -> Properties:
         """The properties of the interfaces, in their order, then the type's own; a redeclared one keeps its place."""
@@ -293,7 +293,7 @@ class _Binder:
         kind = self.names.kind_of(end.text)
         if kind is None:
             message = f"unknown node type `{end.text}` as an end of `{decl.name.text}`"
-            way_out = did_you_mean(end.text, self.names.nodes) or f"declare `node {end.text} {{ … }}`"
+            way_out = self.findings.near(end.text, self.names.nodes) or f"declare `node {end.text} {{ … }}`"
         else:
             message = f"`{decl.name.text}` can't end at `{end.text}`, which is {kind}"
             implementers = [node.name.text for node in self.names.nodes.values() if end in node.implements]

@@ -19,7 +19,7 @@ from omnigraph.lang.source import Span
 from omnigraph.schema.annotations import argument_span
 from omnigraph.schema.bind_properties import BoundProperty, Owner, OwnerKind
 from omnigraph.schema.catalog import CheckRule, RangeRule, Value
-from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit, shown_type
 from omnigraph.schema.patterns import compile_pattern, pattern_problem
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
@@ -120,7 +120,7 @@ class _Binder:
                 way_out = "only edge types have ends"
         else:
             candidates = (*self.properties, *(ENDS if lists_ends else ()))
-            way_out = did_you_mean(column.text, candidates) or "declare the property first"
+            way_out = self.findings.near(column.text, candidates) or "declare the property first"
         message = f"`@{constraint}` names an unknown property `{column.text}` of `{self.owner.name}`"
         self.findings.error("S010", column.span, message, way_out)
         return None

@@ -9,7 +9,7 @@ from omnigraph.lang.literals import BaseType, EnumType, ListType, Literal, Name,
 from omnigraph.lang.schema_ast import Annotation, PropertyDecl
 from omnigraph.schema.annotations import Notes, Place, argument_span, read_annotations
 from omnigraph.schema.catalog import Embedding, Property, Value
-from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit, shown, shown_type
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import from_literal, literal_text
@@ -145,13 +145,13 @@ def _with_default(bound: Property, annotation: Annotation, findings: Findings) -
     value: Value | Misfit = from_literal(bound.type, literal, nullable=bound.nullable)
     if isinstance(value, Misfit):
         message = f"the default of `{bound.name}` does not fit: {value.reason}"
-        findings.error("S017", literal.span, message, _default_help(bound, literal))
+        findings.error("S017", literal.span, message, _default_help(bound, literal, findings))
         # The default counts as given: a rule about required properties would only echo the misfit.
         return replace(bound, has_default=True)
     return replace(bound, has_default=True, default=value)
 
 
-def _default_help(bound: Property, literal: Literal) -> str | None:
+def _default_help(bound: Property, literal: Literal, findings: Findings) -> str | None:
     text = literal_text(literal)
     if text == "null":
         return f"make it nullable: `{bound.name}: {shown_type(bound.type)}?`"
@@ -161,7 +161,7 @@ def _default_help(bound: Property, literal: Literal) -> str | None:
         if bound.type is Scalar.DATETIME:
             return f"write `@default(datetime({text}))`"
         if isinstance(bound.type, EnumOf):
-            return did_you_mean(literal.value, bound.type.values)
+            return findings.near(literal.value, bound.type.values)
     return None
 
 
@@ -196,10 +196,12 @@ def check_embeddings(properties: Mapping[str, BoundProperty], owner: Owner, find
         if source is None:
             if owner.is_whole:
                 message = f"unknown property `{embedding.source}` of `{owner.name}` as the source of `@embed`"
-                findings.error("S016", span, message, did_you_mean(embedding.source, texts) or "name a String property")
+                findings.error(
+                    "S016", span, message, findings.near(embedding.source, texts) or "name a String property"
+                )
         elif source.is_sound and source.type is not Scalar.STRING:
             message = f"`@embed` computes from a String; `{embedding.source}` is {shown_type(source.type)}"
-            findings.error("S016", span, message, did_you_mean(embedding.source, texts) or "name a String property")
+            findings.error("S016", span, message, findings.near(embedding.source, texts) or "name a String property")
 
 
 # --- inheritance ---------------------------------------------------------------------------------------

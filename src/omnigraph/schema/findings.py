@@ -6,6 +6,8 @@ from omnigraph.lang.diagnostics import Diagnostic, in_order
 from omnigraph.lang.source import Span
 from omnigraph.lang.suggest import closest
 
+_MOST_SUGGESTIONS = 50
+
 
 class Findings:
     """Collects diagnostics; a code is reported once per place, so nodes don't repeat the faults of their interface."""
@@ -19,6 +21,13 @@ class Findings:
     def error(self, code: str, span: Span, message: str, help: str | None = None) -> None:
         """Note a broken rule."""
         self._found.setdefault((code, span), Diagnostic(code, span, message, help))
+
+    def near(self, word: str, candidates: Iterable[str]) -> str | None:
+        """A help line with the nearest candidate, if one is near and this is not the umpteenth error.
+
+        Looking for near names is the costly part of an error, so a text with thousands of them gets no more help.
+        """
+        return did_you_mean(word, candidates) if len(self) < _MOST_SUGGESTIONS else None
 
     def ordered(self) -> tuple[Diagnostic, ...]:
         """Everything found, in source order."""

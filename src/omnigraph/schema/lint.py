@@ -1,6 +1,6 @@
 """Advice about a schema that is correct: L101 to L104."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from omnigraph.lang.diagnostics import Diagnostic, in_order
 from omnigraph.lang.literals import Name
@@ -21,9 +21,10 @@ from omnigraph.schema.types import Scalar
 def lint_schema(tree: SchemaFile, catalog: Catalog) -> tuple[Diagnostic, ...]:
     """Warnings about a schema and the catalog that was bound from it, in source order."""
     found: list[Diagnostic] = []
+    implemented = {name for node in catalog.nodes.values() for name in node.implements}
     for declaration in tree.declarations:
         if isinstance(declaration, InterfaceDecl):
-            found.extend(_unimplemented(declaration, catalog))
+            found.extend(_unimplemented(declaration, implemented))
         else:
             found.extend(_repeated_indexes(declaration, catalog))
         found.extend(_reserved_words(declaration))
@@ -35,9 +36,9 @@ def _properties(declaration: Declaration) -> Iterator[PropertyDecl]:
     return (member for member in declaration.members if isinstance(member, PropertyDecl))
 
 
-def _unimplemented(declaration: InterfaceDecl, catalog: Catalog) -> Iterator[Diagnostic]:
+def _unimplemented(declaration: InterfaceDecl, implemented: Collection[str]) -> Iterator[Diagnostic]:
     name = declaration.name
-    if not any(name.text in node.implements for node in catalog.nodes.values()):
+    if name.text not in implemented:
         message = f"nothing implements the interface `{name.text}`"
         yield Diagnostic("L101", name.span, message, f"write `node … implements {name.text}`, or remove it")
 

@@ -282,7 +282,8 @@ def _each(items: Sequence[object], convert: Callable[..., Value | Misfit]) -> tu
 def to_json(type_: ValueType, value: Value) -> Json:
     """The JSON form of a typed value; `from_json` of it gives the value back. Null is None for every type.
 
-    Integers stay numbers. An F32 is the shortest number that names it. A value of another type is a bug: `TypeError`.
+    Integers stay numbers. An F32 has as few digits as name it, at most nine. A value of another type is a
+    bug: `TypeError`.
     """
     match type_, value:
         case _, None:
@@ -320,7 +321,7 @@ def _shortest_float32(value: float) -> float:
                 return short
         except OverflowError:
             continue  # near the largest float32, fewer digits round beyond it
-    return value
+    return float(f"{value:.9g}")  # nine digits name every float32
 
 
 # --- ids -----------------------------------------------------------------------------------------
