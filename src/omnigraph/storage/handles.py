@@ -1,0 +1,78 @@
+"""Open tables, cached: one handle per location and version, one Lance session per graph."""
+
+import threading
+from collections import OrderedDict
+
+import lance
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.requests import counted
+from omnigraph.storage.store import Store
+
+CACHED_HANDLES = 512
+
+
+class PinUnreadableError(OmnigraphError):
+    """A pinned table version can't be opened: its files were removed or damaged by something else."""
+
+    kind = Kind.CORRUPT
+    code = "pin_unreadable"
+
+    def __init__(self, path: str, version: int, reason: str) -> None:
+        super().__init__(path, version, reason)
+        self.path, self.version, self.reason = path, version, reason
+
+    def facts(self) -> dict[str, object]:
+        """The facts with the version as text: it exceeds what JSON numbers hold."""
+        return {"path": self.path, "version": str(self.version), "reason": self.reason}
+
+    def __str__(self) -> str:
+        return (
+            f"version {self.version} of the table {self.path} can't be read ({self.reason});"
+            " its files were removed or damaged outside of omnigraph: run `omnigraph repair`"
+        )
+
+
+class Handles:
+    """Pinned Lance datasets by (path, version). Versions are immutable, so a cached handle is never stale."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
+
+    def open(self, path: str, version: int) -> lance.LanceDataset:
+        """The dataset at exactly this version, or PinUnreadableError."""
+        key = (path, version)
+        with self._lock:
+            if key in self._open:
+                self._open.move_to_end(key)
+                return self._open[key]
+        with counted(self.store.runtime.telemetry, "table"):
+            try:
+                dataset = lance.dataset(
+                    self.store.uri(path),
+                    version=version,
+                    session=self.store.session,
+                    storage_options=self.store.lance_options,
+                )
+            except (ValueError, OSError) as error:
+                raise PinUnreadableError(path, version, _first_line(error)) from error
+        self.keep(path, dataset)
+        return dataset
+
+    def keep(self, path: str, dataset: lance.LanceDataset) -> None:
+        """Remember a handle that a write has just made, so that reading it needs no request."""
+        with self._lock:
+            self._open[path, dataset.version] = dataset
+            while len(self._open) > CACHED_HANDLES:
+                self._open.popitem(last=False)
+
+    def forget(self, path: str, version: int) -> None:
+        """Drop a handle whose files are about to go."""
+        with self._lock:
+            self._open.pop((path, version), None)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0].split(", /home", 1)[0]

@@ -1,0 +1,98 @@
+"""Control objects on S3, through the same object-store library that Lance uses."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import S3Store
+
+from omnigraph.storage.objects import (
+    ObjectChangedError,
+    ObjectExistsError,
+    ObjectInfo,
+    ObjectMissingError,
+    StoredObject,
+    StoreUnavailableError,
+)
+
+
+@contextmanager
+def _store_errors(action: str, key: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise ObjectMissingError(key) from None
+    except AlreadyExistsError:
+        raise ObjectExistsError(key) from None
+    except PreconditionError:
+        raise ObjectChangedError(key) from None
+    except (BaseError, OSError) as error:
+        raise StoreUnavailableError(f"{action} `{key}`", str(error).split("\n", 1)[0]) from error
+
+
+class S3Objects:
+    """An ObjectStore on a bucket that honours `If-None-Match` and `If-Match`."""
+
+    def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
+        self._store = S3Store(bucket, prefix=prefix, config=dict(options), client_options=_client_options(options))
+
+    def get(self, key: str) -> StoredObject:
+        """See ObjectStore."""
+        with _store_errors("read", key):
+            result = obstore.get(self._store, key)
+            meta, data = result.meta, bytes(result.bytes())
+        return StoredObject(data, str(meta["e_tag"]), ObjectInfo(key, len(data), meta["last_modified"]))
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See ObjectStore."""
+        try:
+            with _store_errors("look up", key):
+                meta = obstore.head(self._store, key)
+        except ObjectMissingError:
+            return None
+        return ObjectInfo(key, meta["size"], meta["last_modified"])
+
+    def put(self, key: str, data: bytes) -> str:
+        """See ObjectStore."""
+        with _store_errors("write", key):
+            return str(obstore.put(self._store, key, data, use_multipart=False)["e_tag"])
+
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        """See ObjectStore."""
+        with _store_errors("write", key):
+            return str(obstore.put(self._store, key, data, mode="create", use_multipart=False)["e_tag"])
+
+    def put_if_match(self, key: str, data: bytes, etag: str) -> str:
+        """See ObjectStore."""
+        try:
+            with _store_errors("write", key):
+                return str(obstore.put(self._store, key, data, mode={"e_tag": etag}, use_multipart=False)["e_tag"])
+        except ObjectMissingError:
+            raise ObjectChangedError(key) from None
+
+    def delete(self, key: str) -> None:
+        """See ObjectStore."""
+        with _store_errors("delete", key):
+            try:
+                obstore.delete(self._store, key)
+            except FileNotFoundError:
+                return
+
+    def list_under(self, prefix: str) -> list[ObjectInfo]:
+        """See ObjectStore."""
+        with _store_errors("list", prefix):
+            found = [meta for batch in obstore.list(self._store, prefix) for meta in batch]
+        infos = (ObjectInfo(m["path"], m["size"], m["last_modified"]) for m in found)
+        return sorted(infos, key=lambda info: info.key)
+
+    def list_children(self) -> list[str]:
+        """See ObjectStore."""
+        with _store_errors("list", ""):
+            result = obstore.list_with_delimiter(self._store)
+        names = [*result["common_prefixes"], *(meta["path"] for meta in result["objects"])]
+        return sorted(name.rsplit("/", 1)[-1] for name in names)
+
+
+def _client_options(options: Mapping[str, str]) -> dict[str, bool]:
+    return {"allow_http": options.get("allow_http", "").lower() in ("1", "true")}
