@@ -1,6 +1,7 @@
 """Manifest rows ↔ Manifest. Strict both ways: a row that is not understood is an error, never skipped."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
@@ -76,7 +77,9 @@ def check_stamp(metadata: dict[bytes, bytes]) -> None:
     """Refuse every format but our own, each with its way out."""
     stamp = metadata.get(STAMP_KEY)
     if stamp is None:
-        raise FormatRefusedError("no internal-schema stamp", "It is not a graph, or it is damaged: nothing was changed.")
+        raise FormatRefusedError(
+            "no internal-schema stamp", "It is not a graph, or it is damaged: nothing was changed."
+        )
     if not stamp.isdigit():
         raise FormatRefusedError(f"the unreadable stamp {stamp!r}", "It is damaged: nothing was changed.")
     number = int(stamp)
@@ -96,13 +99,22 @@ def check_stamp(metadata: dict[bytes, bytes]) -> None:
 def head_rows(manifest: Manifest) -> pa.Table:
     """The head fragment's rows, in a stable order."""
     rows = [_row("schema", "schema", manifest.schema)]
-    rows += [_row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key) for t in manifest.tables.values()]
+    rows += [
+        _row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
+        for t in manifest.tables.values()
+    ]
     rows += [_pin_row(pin, "version", "table_version") for pin in manifest.pins.values()]
     rows += [_pin_row(pin, "tombstone", "table_tombstone") for pin in manifest.dropped.values()]
     rows += [_row(f"branch:{b.name}", "branch", b, location=b.path) for b in manifest.branches.values()]
     rows += [_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
     rows.append(_row("gc_floor", "gc_floor", manifest.floor))
-    rows.append({"object_id": f"graph_head:{manifest.head_commit.branch}", "object_type": "graph_head", "metadata": manifest.head})
+    rows.append(
+        {
+            "object_id": f"graph_head:{manifest.head_commit.branch}",
+            "object_type": "graph_head",
+            "metadata": manifest.head,
+        }
+    )
     return pa.concat_tables([_table(rows), journal_rows(manifest.commits, manifest.old_schemas)])
 
 
@@ -117,7 +129,12 @@ def journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()
 
 
 def _row(object_id: str, object_type: str, record: msgspec.Struct, **columns: object) -> Row:
-    return {"object_id": object_id, "object_type": object_type, "metadata": msgspec.json.encode(record).decode(), **columns}
+    return {
+        "object_id": object_id,
+        "object_type": object_type,
+        "metadata": msgspec.json.encode(record).decode(),
+        **columns,
+    }
 
 
 def _pin_row(pin: Pin, prefix: str, object_type: str) -> Row:
@@ -185,7 +202,7 @@ def decode_head(table: pa.Table) -> Manifest:
 def decode_commits(rows: Iterable[Row]) -> tuple[Commit, ...]:
     """The commits of these rows, oldest first, in one line without gaps."""
     commits = sorted((_decode(row, Commit) for row in rows), key=lambda commit: commit.seq)
-    for earlier, later in zip(commits, commits[1:], strict=False):
+    for earlier, later in pairwise(commits):
         if later.seq != earlier.seq + 1 or later.parent != earlier.id:
             raise ManifestCorruptError(f"commit `{later.id}` does not follow `{earlier.id}`")
     return tuple(commits)
@@ -199,7 +216,17 @@ def decode_journal(table: pa.Table) -> tuple[tuple[Commit, ...], tuple[SchemaRec
     return commits, schemas
 
 
-_TYPES = {"schema", "table", "table_version", "table_tombstone", "graph_head", "graph_commit", "branch", "tag", "gc_floor"}
+_TYPES = {
+    "schema",
+    "table",
+    "table_version",
+    "table_tombstone",
+    "graph_head",
+    "graph_commit",
+    "branch",
+    "tag",
+    "gc_floor",
+}
 
 
 def _decode(row: Row, record: type[S]) -> S:
@@ -222,6 +249,10 @@ def _pins(rows: list[Row], tables: dict[str, TableRecord]) -> dict[str, Pin]:
             raise ManifestCorruptError(f"the pin `{row['object_id']}` has no version or row count")
         branch = row["table_branch"]
         pins[key] = Pin(
-            table_key=key, path=path, version=version, rows=row["row_count"], branch=MAIN if branch is None else str(branch)
+            table_key=key,
+            path=path,
+            version=version,
+            rows=row["row_count"],
+            branch=MAIN if branch is None else str(branch),
         )
     return pins

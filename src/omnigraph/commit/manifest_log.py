@@ -117,7 +117,9 @@ class ManifestLog:
             raise
         except Exception as error:
             raise OutcomeUnknownError(manifest.head, str(error)) from error
-        head = Head(Snapshot(branch=self.branch, manifest_version=table.version, manifest=self._trimmed(manifest)), table)
+        head = Head(
+            Snapshot(branch=self.branch, manifest_version=table.version, manifest=self._trimmed(manifest)), table
+        )
         self._head = head
         faults.reach("publish.verified")
         self._trim(table)
@@ -188,11 +190,11 @@ class ManifestLog:
                 return base.table.commit(prepared)
             except StoreUnavailableError as error:
                 if attempt == SWAP_TRIES - 1:
-                    return self._ask(base, commit_id, error)
+                    return self._ask(commit_id, error)
                 clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
-    def _ask(self, base: Head, commit_id: str, error: StoreUnavailableError) -> SwapTable:
+    def _ask(self, commit_id: str, error: StoreUnavailableError) -> SwapTable:
         """The store failed every try: look whether the commit is there after all."""
         try:
             table = open_table(self.store, self.path)

@@ -21,7 +21,6 @@ from omnigraph.commit.sidecar import Lease, Sidecar
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
 from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.staging import Staged
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap import SwapLostError
 from omnigraph.storage.versions import apply, create_table, version_files
@@ -204,7 +203,7 @@ def _apply(store: Store, handles: Handles, plan: CommitPlan, created: tuple[Pin,
     files = [f"{pin.path}/{version_file(pin.version)}" for pin in created]
     before = plan.base.snapshot.pins
     for move in plan.moves:
-        staged: Staged = move.staged
+        staged = move.staged
         base = pins.get(move.table_key) or before[move.table_key]
         version = apply(handles, staged, base.version)
         pins[move.table_key] = replace(base, version=version, rows=staged.rows_after, branch=plan.base.snapshot.branch)
@@ -261,5 +260,3 @@ def _change(table_key: str, before: Pin | None, after: Pin | None) -> PinChange:
         rows_before=before.rows if before else 0,
         rows_after=after.rows if after else 0,
     )
-
-

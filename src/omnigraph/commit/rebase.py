@@ -15,9 +15,7 @@ def changed_tables(base: Snapshot, now: Snapshot) -> set[str]:
 
     When the commits in between are not all at hand, every moved pin counts as a change.
     """
-    moved = {
-        key for key in base.pins.keys() | now.pins.keys() if base.pins.get(key) != now.pins.get(key)
-    }
+    moved = {key for key in base.pins.keys() | now.pins.keys() if base.pins.get(key) != now.pins.get(key)}
     between = [commit for commit in now.manifest.commits if commit.seq > base.commit.seq]
     if not between or between[0].seq != base.commit.seq + 1:
         return moved

@@ -86,13 +86,15 @@ class ValuesAbsent:
         del base
         first = self.columns[0]
         wanted = self.values.column(first).combine_chunks()
-        rows = now.table(self.table_key).scan(
-            list(dict.fromkeys([ID, *self.columns])), pc.field(first).isin(wanted)
-        )
+        rows = now.table(self.table_key).scan(list(dict.fromkeys([ID, *self.columns])), pc.field(first).isin(wanted))
         if self.own_ids:
             rows = rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pa.array(self.own_ids, pa.string()))))
         taken = rows.join(self.values, list(self.columns), join_type="left semi")
-        return Violation(self.table_key, f"the values of {_shown(taken.column(ID).to_pylist())} clash") if taken.num_rows else None
+        return (
+            Violation(self.table_key, f"the values of {_shown(taken.column(ID).to_pylist())} clash")
+            if taken.num_rows
+            else None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError, St
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
 
-FORMAT = 1
+FORMAT: Final = 1
 _CLOCK = f"{RECOVERY}/clock"
 
 

@@ -1,6 +1,7 @@
 """A table at its pin: scans, look-ups, counts, index coverage. Immutable, so every answer is of one version."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -67,7 +68,9 @@ class Table:
                 with_row_address=with_address,
             )
 
-    def batches(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The matching rows, streamed."""
         dataset = self.handles.open(self.path, self.version)
         yield from dataset.to_batches(columns=None if columns is None else list(columns), filter=where)
@@ -111,5 +114,5 @@ class Table:
             for name, (columns, kind, covered) in sorted(found.items())
         )
 
-    def _counted(self):  # type: ignore[no-untyped-def] # noqa: ANN202 - a context manager, passed through
+    def _counted(self) -> AbstractContextManager[None]:
         return counted(self.handles.store.runtime.telemetry, "table")

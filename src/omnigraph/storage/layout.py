@@ -1,5 +1,7 @@
 """The names of things below a graph's root."""
 
+from typing import Final
+
 MANIFEST = "__manifest"
 BRANCHES = "__branches"
 NODES = "nodes"
@@ -8,7 +10,7 @@ RECOVERY = "__recovery"
 AUDIT = "_graph_commit_recoveries.lance"
 SCHEMA_COPY = "_schema.pg"
 
-FORMAT = "2.2"
+FORMAT: Final = "2.2"
 """Lance's storage version of every table."""
 
 TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY})
@@ -26,7 +28,7 @@ def fnv1a64(text: str) -> str:
 
 
 def table_path(kind: str, type_name: str, incarnation: int = 1) -> str:
-    """The path of a type's table; a name used again gets `-2`, `-3`…"""
+    """The path of a type's table; a name used again gets `-2`, `-3` and so on."""
     suffix = "" if incarnation == 1 else f"-{incarnation}"
     return f"{NODES if kind == 'node' else EDGES}/{fnv1a64(type_name)}{suffix}"
 

@@ -19,7 +19,7 @@ def _totals() -> dict[str, int]:
     for point in snapshot_lance_metrics():
         if point.name == _REQUESTS:
             operation = point.attributes["operation"]
-            totals[operation] = totals.get(operation, 0) + int(point.value)
+            totals[operation] = totals.get(operation, 0) + int(point.value or 0)
     return totals
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -15,6 +16,9 @@ from omnigraph.storage.objects import (
     StoredObject,
     StoreUnavailableError,
 )
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, S3Config
 
 
 @contextmanager
@@ -35,7 +39,10 @@ class S3Objects:
     """An ObjectStore on a bucket that honours `If-None-Match` and `If-Match`."""
 
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
-        self._store = S3Store(bucket, prefix=prefix, config=dict(options), client_options=_client_options(options))
+        config = cast("S3Config", dict(options))
+        self._store = S3Store(bucket, prefix=prefix, config=config, client_options=_client_options(options))
+            bucket, prefix=prefix, config=cast("S3Config", dict(options)), client_options=_client_options(options)
+        )
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
@@ -94,5 +101,5 @@ class S3Objects:
         return sorted(name.rsplit("/", 1)[-1] for name in names)
 
 
-def _client_options(options: Mapping[str, str]) -> dict[str, bool]:
+def _client_options(options: Mapping[str, str]) -> "ClientConfig":
     return {"allow_http": options.get("allow_http", "").lower() in ("1", "true")}

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
-from lance import LanceDataset
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
@@ -161,7 +160,9 @@ def stage_overwrite(table: Table, rows: pa.Table) -> Staged:
     return _staged(table, Change.OVERWRITE, rows=rows)
 
 
-def stage_fragments(table: Table, change: Change, fragments: Sequence[str], rows: int, keys: Sequence[str] = ()) -> Staged:
+def stage_fragments(
+    table: Table, change: Change, fragments: Sequence[str], rows: int, keys: Sequence[str] = ()
+) -> Staged:
     """A staged write of fragments that somebody else (an executor) has written already."""
     staged = Staged(
         change=change,
@@ -177,9 +178,7 @@ def stage_fragments(table: Table, change: Change, fragments: Sequence[str], rows
 
 def restage(staged: Staged, table: Table) -> Staged:
     """The same write on another version: written fragments are reused, deletions are computed anew."""
-    moved = replace(
-        staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0
-    )
+    moved = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
     return _with_deletions(moved, table)
 
 
@@ -209,7 +208,7 @@ def _write(table: Table, rows: pa.Table) -> tuple[str, ...]:
     if not rows.num_rows:
         return ()
     store = table.handles.store
-    dataset: LanceDataset = table.handles.open(table.path, table.version)
+    dataset = table.handles.open(table.path, table.version)
     with counted(store.runtime.telemetry, "table"):
         fragments = write_fragments(
             rows.cast(dataset.schema) if rows.schema != dataset.schema else rows,
@@ -233,7 +232,9 @@ def _with_deletions(staged: Staged, table: Table) -> Staged:
     removed: list[int] = []
     with counted(table.handles.store.runtime.telemetry, "table"):
         for fragment_id, offsets in sorted(by_fragment.items()):
-            metadata: FragmentMetadata | None = dataset.get_fragment(fragment_id).delete_rows(sorted(offsets))
+            fragment = dataset.get_fragment(fragment_id)
+            assert fragment is not None  # noqa: S101 - the address came from this very version
+            metadata: FragmentMetadata | None = fragment.delete_rows(sorted(offsets))
             if metadata is None:
                 removed.append(fragment_id)
             else:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable
 
-from lance.dataset import Session
+from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
 
 from omnigraph.options import Durability
 from omnigraph.runtime import Runtime

@@ -5,7 +5,6 @@ The swap is a strict Lance overwrite: of any number of racers on version V exact
 the same prepared swap again returns the version that it made, so a lost response can be asked about.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import lance
@@ -125,7 +124,7 @@ class SwapTable:
 
     def prepare(self, head: pa.Table, *, seal: pa.Table | None = None, keep_sealed: int | None = None) -> PreparedSwap:
         """Write new content: the first `keep_sealed` sealed fragments, then `seal`, then `head`. Nothing is visible."""
-        old: Sequence[FragmentMetadata] = [fragment.metadata for fragment in self._dataset.get_fragments()[:-1]]
+        old = [fragment.metadata for fragment in self._dataset.get_fragments()[:-1]]
         kept = list(old if keep_sealed is None else old[:keep_sealed])
         fresh = [*([] if seal is None else self._write(seal)), *self._write(head)]
         operation = LanceOperation.Overwrite(self._dataset.lance_schema, [*kept, *fresh])

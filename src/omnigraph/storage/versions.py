@@ -30,7 +30,10 @@ class StaleBaseError(OmnigraphError):
         self.path, self.base, self.found = path, base, found
 
     def __str__(self) -> str:
-        return f"a write of {self.path} was staged on version {self.base}, not {self.found}: applying it would bring rows back"
+        return (
+            f"a write of {self.path} was staged on version {self.base}, not {self.found};"
+            " applying it there would bring rows back"
+        )
 
 
 def create_table(store: Store, path: str, schema: pa.Schema) -> int:
