@@ -41,8 +41,6 @@ class S3Objects:
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
         config = cast("S3Config", dict(options))
         self._store = S3Store(bucket, prefix=prefix, config=config, client_options=_client_options(options))
-            bucket, prefix=prefix, config=cast("S3Config", dict(options)), client_options=_client_options(options)
-        )
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
