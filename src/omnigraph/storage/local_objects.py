@@ -107,7 +107,7 @@ class LocalObjects:
                         found.append(info)
         return sorted(found, key=lambda info: info.key)
 
-    def list_children(self) -> list[str]:
+    def children(self) -> list[str]:
         """See ObjectStore."""
         with _store_errors("list the root"):
             try:

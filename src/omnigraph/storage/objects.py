@@ -115,7 +115,7 @@ class ObjectStore(Protocol):
         """All objects whose key starts with `prefix/`, sorted by key; complete, or an error."""
         ...
 
-    def list_children(self) -> list[str]:
+    def children(self) -> list[str]:
         """The names directly below the root, files and prefixes alike, sorted."""
         ...
 
@@ -169,7 +169,7 @@ class MemoryObjects:
         with self._lock:
             return [self._objects[key].info for key in sorted(self._objects) if key.startswith(f"{prefix}/")]
 
-    def list_children(self) -> list[str]:
+    def children(self) -> list[str]:
         """See ObjectStore."""
         with self._lock:
             return sorted({key.split("/", 1)[0] for key in self._objects})

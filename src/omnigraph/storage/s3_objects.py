@@ -91,7 +91,7 @@ class S3Objects:
         infos = (ObjectInfo(m["path"], m["size"], m["last_modified"]) for m in found)
         return sorted(infos, key=lambda info: info.key)
 
-    def list_children(self) -> list[str]:
+    def children(self) -> list[str]:
         """See ObjectStore."""
         with _store_errors("list", ""):
             result = obstore.list_with_delimiter(self._store)

@@ -84,10 +84,10 @@ class CountedObjects:
         self._telemetry.record("control", "list")
         return self._inner.list_under(prefix)
 
-    def list_children(self) -> list[str]:
+    def children(self) -> list[str]:
         """See ObjectStore."""
         self._telemetry.record("control", "list")
-        return self._inner.list_children()
+        return self._inner.children()
 
 
 def _objects(location: Location, runtime: Runtime) -> ObjectStore:

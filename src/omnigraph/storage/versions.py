@@ -15,8 +15,11 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import FORMAT, detached_file, version_file
 from omnigraph.storage.requests import counted
-from omnigraph.storage.staging import Change, Staged
+from omnigraph.storage.staging import ID, Change, Staged
 from omnigraph.storage.store import Store
+
+BLOB_MARK, BLOB = b"omnigraph:type", b"Blob"
+"""Field metadata that marks a column of large binary values."""
 
 
 class StaleBaseError(OmnigraphError):
@@ -38,6 +41,7 @@ class StaleBaseError(OmnigraphError):
 
 def create_table(store: Store, path: str, schema: pa.Schema) -> int:
     """A new, empty table with stable row ids; the number of its first version."""
+    schema = physical_schema(schema)
     with counted(store.runtime.telemetry, "table"):
         dataset = lance.write_dataset(
             schema.empty_table(),
@@ -70,6 +74,20 @@ def apply(handles: Handles, staged: Staged, base: int) -> int:
         )
     handles.keep(staged.path, made)
     return int(made.version)
+
+
+def physical_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema as Lance stores it: `id` is the (unenforced) primary key, blob columns are Lance blobs."""
+    fields = []
+    for field in schema:
+        metadata = dict(field.metadata or {})
+        if metadata.get(BLOB_MARK) == BLOB:
+            fields.append(lance.blob_field(field.name, nullable=field.nullable).with_metadata(metadata))
+        elif field.name == ID:
+            fields.append(field.with_metadata({**metadata, b"lance-schema:unenforced-primary-key": b"true"}))
+        else:
+            fields.append(field)
+    return pa.schema(fields, schema.metadata)
 
 
 def version_files(path: str, versions: Iterable[int]) -> tuple[str, ...]:
