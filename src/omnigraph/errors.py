@@ -55,8 +55,36 @@ class FileMissingError(OmnigraphError):
         return f"there is no file `{self.path}`; check the path and the working directory"
 
 
+class NotAFileError(OmnigraphError):
+    """A directory, or something else that has no text, was named where a file is needed."""
+
+    kind = Kind.INVALID
+    code = "not_a_file"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"`{self.path}` is a directory; name a file in it"
+
+
+class FileDeniedError(OmnigraphError):
+    """A file exists, but its permissions don't allow what was asked."""
+
+    kind = Kind.DENIED
+    code = "file_denied"
+
+    def __init__(self, path: str, action: str) -> None:
+        super().__init__(path, action)
+        self.path, self.action = path, action
+
+    def __str__(self) -> str:
+        return f"no permission to {self.action} `{self.path}`; change its mode or run as its owner"
+
+
 class FileUnreadableError(OmnigraphError):
-    """A file exists but can't be read, or is something other than a file."""
+    """A file exists, but the system can't read or write it now."""
 
     kind = Kind.UNAVAILABLE
     code = "file_unreadable"
@@ -66,4 +94,46 @@ class FileUnreadableError(OmnigraphError):
         self.path, self.reason = path, reason
 
     def __str__(self) -> str:
-        return f"can't read `{self.path}`: {self.reason}"
+        return f"can't read or write `{self.path}`: {self.reason}"
+
+
+class TextEncodingError(OmnigraphError):
+    """A text is not UTF-8; `offset` is the first byte that does not belong."""
+
+    kind = Kind.INVALID
+    code = "not_utf8"
+
+    def __init__(self, path: str, offset: int, byte: int) -> None:
+        super().__init__(path, offset, byte)
+        self.path, self.offset, self.byte = path, offset, byte
+
+    def __str__(self) -> str:
+        return f"`{self.path}` is not UTF-8: byte 0x{self.byte:02x} at offset {self.offset}; save it as UTF-8"
+
+
+class TextTooLargeError(OmnigraphError):
+    """A schema or query text is larger than any that is meant to be read."""
+
+    kind = Kind.EXHAUSTED
+    code = "text_too_large"
+
+    def __init__(self, path: str, limit: int) -> None:
+        super().__init__(path, limit)
+        self.path, self.limit = path, limit
+
+    def __str__(self) -> str:
+        return f"`{self.path}` has more than {self.limit} bytes, the most for one schema or query file; split it"
+
+
+class OutputError(OmnigraphError):
+    """What a command printed could not be written: a full disk, a closed file."""
+
+    kind = Kind.UNAVAILABLE
+    code = "output_failed"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"can't write the output: {self.reason}"

@@ -140,6 +140,8 @@ class InterfaceType:
 
     name: str
     properties: tuple[Property, ...]
+    unique: tuple[tuple[str, ...], ...] = ()
+    indexed: tuple[str, ...] = ()
 
 
 AnyType: TypeAlias = NodeType | EdgeType

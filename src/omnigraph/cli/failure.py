@@ -1,0 +1,91 @@
+"""How a failure is told: an exit code by its kind, text or one JSON document on stderr."""
+
+import os
+import sys
+import traceback
+
+import click
+
+from omnigraph.cli.render import discard_output, json_text, print_error, use_color
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.diagnostics import SourceError
+from omnigraph.lang.invisible import reveal
+from omnigraph.lang.render import diagnostic_json, render_text
+
+EXIT_CODES: dict[Kind, int] = {
+    Kind.INVALID: 1,
+    Kind.USAGE: 2,
+    Kind.CONFLICT: 3,
+    Kind.NOT_FOUND: 4,
+    Kind.DENIED: 1,
+    Kind.EXHAUSTED: 1,
+    Kind.UNAVAILABLE: 5,
+    Kind.CORRUPT: 6,
+    Kind.INTERNAL: 1,
+}
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+def fail(error: Exception, *, as_json: bool) -> int:
+    """Report `error` on stderr, and return the exit code of its kind."""
+    if os.environ.get("OMNIGRAPH_DEBUG"):
+        traceback.print_exception(error)
+    if isinstance(error, OmnigraphError) and error.code == "output_failed":
+        discard_output()
+    kind = _kind(error)
+    print_error(json_text({"error": _document(error, kind)}, sys.stderr) if as_json else _text(error))
+    return EXIT_CODES[kind]
+
+
+def _kind(error: Exception) -> Kind:
+    match error:
+        case OmnigraphError():
+            return error.kind
+        case click.ClickException():
+            return Kind.USAGE
+        case _:
+            return Kind.INTERNAL
+
+
+def _document(error: Exception, kind: Kind) -> dict[str, object]:
+    match error:
+        case SourceError():
+            found = [diagnostic_json(error.source, one) for one in error.diagnostics]
+            facts = {**error.facts(), "diagnostics": found}
+            return {"code": error.code, "kind": kind.value, "message": str(error), **facts}
+        case OmnigraphError():
+            return {"code": error.code, "kind": kind.value, "message": str(error), **error.facts()}
+        case click.ClickException():
+            return {"code": "usage", "kind": kind.value, "message": error.format_message()}
+        case _:
+            return {"code": "internal", "kind": kind.value, "message": _bug(error)}
+
+
+def _text(error: Exception) -> str:
+    match error:
+        case SourceError():
+            return render_text(error.source, error.diagnostics, color=use_color("auto", sys.stderr)).rstrip("\n")
+        case OmnigraphError():
+            return f"error: {_visible(str(error))}"
+        case click.UsageError(ctx=click.Context() as ctx):
+            usage = ctx.get_usage().replace("Usage: ", "usage: ", 1)
+            return f"error: {_visible(error.format_message())}\n{usage}\nhelp: {ctx.command_path} --help"
+        case click.ClickException():
+            return f"error: {_visible(error.format_message())}"
+        case _:
+            return f"error: {_visible(_bug(error))}"
+
+
+def _visible(text: str) -> str:
+    # A file name may hold anything; it must not drive the terminal.
+    return "\n".join(reveal(line) for line in text.split("\n"))
+
+
+def _bug(error: Exception) -> str:
+    told = str(error).splitlines()
+    what = f"{type(error).__name__}: {told[0]}" if told else type(error).__name__
+    return (
+        f"this is a bug of omnigraph: {what}\n"
+        "Please report it with the command and its input; OMNIGRAPH_DEBUG=1 shows where it happened."
+    )

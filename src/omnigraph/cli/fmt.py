@@ -1,0 +1,113 @@
+"""`omnigraph fmt`."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import click
+
+from omnigraph.cli.options import color_option, json_option
+from omnigraph.cli.render import count_of, print_error, print_json, print_text, use_color
+from omnigraph.cli.sources import STDIN, read_source, write_source
+from omnigraph.lang.diagnostics import Diagnostic
+from omnigraph.lang.format import format_source
+from omnigraph.lang.lexer import Language
+from omnigraph.lang.render import diagnostic_json, render_text
+from omnigraph.lang.source import Source
+
+_LANGUAGES = {"schema": Language.SCHEMA, "query": Language.QUERY}
+_LANGUAGE_OF_SUFFIX = {".pg": Language.SCHEMA, ".gq": Language.QUERY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Formatted:
+    """What became of one file: `text` is None when it has errors, and is then left as it is."""
+
+    path: str
+    source: Source
+    text: str | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def status(self) -> str:
+        if self.text is None:
+            return "invalid"
+        return "unchanged" if self.text == self.source.text else "changed"
+
+
+@click.command("fmt")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--check", is_flag=True, help="Write nothing; list the files that would change, and exit 1 if any.")
+@click.option(
+    "--language", type=click.Choice(sorted(_LANGUAGES)), help="What the files are, where the name does not tell."
+)
+@color_option
+@json_option
+def command(files: tuple[str, ...], check: bool, language: str | None, color: str, as_json: bool) -> int:
+    """Format schema and query files.
+
+    Files are rewritten in place, each at one moment; comments are kept. `-` reads stdin and prints the formatted
+    text, and needs --language. A file with errors is left as it is and reported on stderr.
+
+    Exit code: 0 when all is well, 1 when a file has errors or, with --check, would change.
+    """
+    context = click.get_current_context()
+    paths = tuple(dict.fromkeys(files))
+    languages = {path: _language(path, language, context) for path in paths}
+    results = [_format(path, languages[path]) for path in paths]
+
+    if not check:
+        for result in results:
+            if result.status == "changed" and result.path != STDIN and result.text is not None:
+                write_source(result.path, result.text)
+    if as_json:
+        print_json(_document(results))
+    else:
+        _print(results, check=check, color=color)
+    statuses = {result.status for result in results}
+    return 1 if "invalid" in statuses or (check and "changed" in statuses) else 0
+
+
+def _language(path: str, given: str | None, context: click.Context) -> Language:
+    if given is not None:
+        return _LANGUAGES[given]
+    found = _LANGUAGE_OF_SUFFIX.get(PurePath(path).suffix)
+    if found is None:
+        what = "stdin" if path == STDIN else f"`{path}`"
+        message = f"{what} ends neither in .pg nor in .gq; say what it is: --language schema or --language query"
+        raise click.UsageError(message, context)
+    return found
+
+
+def _format(path: str, language: Language) -> _Formatted:
+    source = read_source(path)
+    formatted = format_source(source, language)
+    text = formatted.value if formatted.ok else None
+    return _Formatted(path=path, source=source, text=text, diagnostics=formatted.diagnostics)
+
+
+def _document(results: list[_Formatted]) -> dict[str, object]:
+    files: list[dict[str, object]] = []
+    for result in results:
+        entry: dict[str, object] = {"file": result.source.name, "status": result.status}
+        if result.path == STDIN:
+            entry["text"] = result.text
+        files.append(entry)
+    found = [diagnostic_json(result.source, one) for result in results for one in result.diagnostics]
+    return {"files": files, "diagnostics": found}
+
+
+def _print(results: list[_Formatted], *, check: bool, color: str) -> None:
+    for result in results:
+        if result.diagnostics:
+            print_error(render_text(result.source, result.diagnostics, color=use_color(color, sys.stderr)).rstrip("\n"))
+        if result.path == STDIN and not check:
+            print_text(result.text or "")
+        elif result.status == "changed":
+            print_text(f"{'would change' if check else 'formatted'} {result.source.name}\n")
+    if any(result.path == STDIN for result in results) and not check:
+        return  # stdout holds the formatted text, and nothing else
+    tally = [f"{len([r for r in results if r.status == status])} {status}" for status in ("changed", "unchanged")]
+    invalid = [result for result in results if result.status == "invalid"]
+    tally += [f"{len(invalid)} with errors"] if invalid else []
+    print_text(f"{count_of(len(results), 'file')}: {', '.join(tally)}\n")

@@ -1,0 +1,83 @@
+"""Groups whose commands are imported when they are called, so that `--help` stays fast."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+import click
+
+from omnigraph.lang.suggest import closest
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """A command that is not imported yet: `module:attribute`, and its line in the help of the group."""
+
+    target: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and summary, and imports one only to run it.
+
+    A test holds each summary to the command's own help.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        lazy: Mapping[str, Lazy],
+        help: str,
+        params: list[click.Parameter] | None = None,
+    ) -> None:
+        super().__init__(
+            name, help=help, params=params, callback=show_help, invoke_without_command=True, no_args_is_help=False
+        )
+        self.lazy = dict(lazy)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in alphabetical order."""
+        del ctx
+        return sorted(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now; None for a name that the group does not have."""
+        del ctx
+        entry = self.lazy.get(cmd_name)
+        return None if entry is None else _load(entry.target)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command to run; an unknown name is a usage error that names the nearest one."""
+        name = args[0]
+        if name in self.lazy or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        near = closest(name, sorted(self.lazy))
+        way_out = f"did you mean `{near}`?" if near else f"the commands are {', '.join(sorted(self.lazy))}"
+        message = f"there is no command `{ctx.command_path} {name}`; {way_out}"
+        raise click.UsageError(message, ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help's list of commands, from the table: nothing is imported."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.lazy[name].summary) for name in sorted(self.lazy)])
+
+
+@click.pass_context
+def show_help(ctx: click.Context) -> int:
+    """What a group does when it is called alone."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    return 0
+
+
+def _load(target: str) -> click.Command:
+    module, _, attribute = target.partition(":")
+    command = getattr(import_module(module), attribute)
+    if not isinstance(command, click.Command):
+        message = f"{target} is not a command"
+        raise TypeError(message)
+    return command

@@ -1,0 +1,113 @@
+"""`omnigraph lint`."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import click
+
+from omnigraph.cli.checking import FileReport, check_queries, check_schema
+from omnigraph.cli.options import color_option, json_option
+from omnigraph.cli.render import count_of, print_json, print_text, use_color
+from omnigraph.cli.sources import STDIN, read_source
+from omnigraph.lang.render import diagnostic_json, render_text
+
+_WITHOUT_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
+_WITHOUT_GOOD_SCHEMA = "the schema has errors: types, properties and edges of the queries were not checked"
+
+
+@click.command("lint")
+@click.option("--query", "queries", multiple=True, metavar="FILE", help="A query file (.gq); may be repeated.")
+@click.option("--schema", "schemas", multiple=True, metavar="FILE", help="A schema file (.pg) for the queries.")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@color_option
+@json_option
+def command(
+    queries: tuple[str, ...], schemas: tuple[str, ...], files: tuple[str, ...], color: str, as_json: bool
+) -> int:
+    """Check schema and query files.
+
+    Reports everything that is wrong in all of them, and advice. Queries are checked against the one
+    schema; without it only what needs no schema is checked. More files may stand behind the options
+    (`--query queries/*.gq`): .pg is a schema, .gq holds queries. `-` is stdin.
+
+    The findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 when a file is missing.
+    """
+    schemas, queries = _with_more(schemas, queries, files)
+    schema_sources = [read_source(path) for path in schemas]
+    query_sources = [read_source(path) for path in queries]
+
+    checked = [check_schema(source) for source in schema_sources]
+    catalog = checked[0][1] if len(checked) == 1 else None
+    reports = [report for report, _ in checked] + [check_queries(source, catalog) for source in query_sources]
+
+    note = None
+    if query_sources and catalog is None:
+        note = _WITHOUT_GOOD_SCHEMA if checked else _WITHOUT_SCHEMA
+    if as_json:
+        print_json(_document(reports, note))
+    else:
+        print_text(_text(reports, note, color=use_color(color, sys.stdout)))
+    return 1 if any(report.errors for report in reports) else 0
+
+
+def _with_more(
+    schemas: Sequence[str], queries: Sequence[str], files: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All schema files and all query files, each once; refuses what leaves open what to check."""
+    by_suffix: dict[str, list[str]] = {".pg": list(schemas), ".gq": list(queries)}
+    for path in files:
+        of_language = by_suffix.get(PurePath(path).suffix)
+        if of_language is None:
+            message = f"`{path}` ends neither in .pg nor in .gq; name it with --schema or --query"
+            raise click.UsageError(message, click.get_current_context())
+        of_language.append(path)
+    all_schemas, all_queries = (tuple(dict.fromkeys(by_suffix[suffix])) for suffix in (".pg", ".gq"))
+
+    problem = None
+    if not all_schemas and not all_queries:
+        problem = "name at least one file: --query FILE, --schema FILE"
+    elif all_queries and len(all_schemas) > 1:
+        problem = "queries are checked against one schema; give --schema once"
+    elif STDIN in all_schemas and STDIN in all_queries:
+        problem = "stdin can be the schema or the queries, not both"
+    if problem:
+        raise click.UsageError(problem, click.get_current_context())
+    return all_schemas, all_queries
+
+
+def _document(reports: Sequence[FileReport], note: str | None) -> dict[str, object]:
+    return {
+        "files": [
+            {
+                "file": report.source.name,
+                "language": report.language.name.lower(),
+                "errors": report.errors,
+                "warnings": report.warnings,
+            }
+            for report in reports
+        ],
+        "diagnostics": [diagnostic_json(report.source, found) for report in reports for found in report.diagnostics],
+        "errors": sum(report.errors for report in reports),
+        "warnings": sum(report.warnings for report in reports),
+        "note": note,
+    }
+
+
+def _text(reports: Sequence[FileReport], note: str | None, *, color: bool) -> str:
+    findings = [
+        render_text(report.source, report.diagnostics, color=color).rstrip("\n")
+        for report in reports
+        if report.diagnostics
+    ]
+    errors = sum(report.errors for report in reports)
+    warnings = sum(report.warnings for report in reports)
+    files = count_of(len(reports), "file")
+    notes = [f"note: {note}"] if note else []
+    if errors:
+        summary = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')} in {files}"
+    elif warnings:
+        summary = f"ok: {count_of(warnings, 'warning')} in {files}"
+    else:
+        summary = f"ok: {files}"
+    return "\n".join(["\n\n".join(findings) + "\n" if findings else "", *notes, summary]).lstrip("\n") + "\n"

@@ -1,0 +1,65 @@
+"""The command `omnigraph`: its commands, and how each run ends."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from omnigraph import __version__
+from omnigraph.cli.failure import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, fail
+from omnigraph.cli.lazy import Lazy, LazyGroup
+from omnigraph.cli.render import discard_output, flush_output
+
+
+def _print_release(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"omnigraph {__version__}")
+        ctx.exit()
+
+
+cli = LazyGroup(
+    "omnigraph",
+    help="A typed, versioned property graph.\n\nEvery command has --help, and --json for programs.",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_release,
+            help="Print the release and exit.",
+        )
+    ],
+    lazy={
+        "explain": Lazy("omnigraph.cli.explain:command", "Show the logical plan of a query."),
+        "fmt": Lazy("omnigraph.cli.fmt:command", "Format schema and query files."),
+        "lint": Lazy("omnigraph.cli.lint:command", "Check schema and query files."),
+        "schema": Lazy("omnigraph.cli.schema:group", "Work with schemas."),
+        "version": Lazy("omnigraph.cli.version:command", "Show the release, and what it works with."),
+    },
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; every error has been reported by then."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = cli.main(given, prog_name="omnigraph", standalone_mode=False)
+        flush_output()
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; so is the reason to say anything.
+        discard_output()
+        return EXIT_BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - the one place where every error becomes an exit code
+        return fail(error, as_json=_wants_json(given))
+    return result if isinstance(result, int) else 0
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    # An error may come before the options are parsed, so the words themselves are asked.
+    words = list(arguments)
+    if "--" in words:
+        words = words[: words.index("--")]
+    return "--json" in words

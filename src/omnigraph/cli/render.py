@@ -1,0 +1,72 @@
+"""What commands print: text for people, one JSON document for programs, colours on a terminal only."""
+
+import json
+import os
+import sys
+from typing import TextIO
+
+from omnigraph.errors import OutputError
+
+
+def use_color(choice: str, stream: TextIO) -> bool:
+    """Whether to colour what goes to `stream`: `always`, `never`, or by terminal, NO_COLOR and TERM."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def print_json(document: object) -> None:
+    """The one JSON document of a command, on stdout."""
+    print_text(json_text(document, sys.stdout, indent=2) + "\n")
+
+
+def json_text(document: object, stream: TextIO, *, indent: int | None = None) -> str:
+    """JSON that `stream` can encode: readable where that is UTF-8, in ASCII where it is not."""
+    is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    return json.dumps(document, ensure_ascii=not is_utf8, indent=indent)
+
+
+def print_text(text: str) -> None:
+    """Text on stdout, as it is. A lone surrogate of a file name is shown escaped, never an exception."""
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.strerror or str(error)) from error
+
+
+def print_error(text: str) -> None:
+    """A message on stderr, on lines of its own."""
+    sys.stderr.write(text + "\n")
+
+
+def flush_output() -> None:
+    """Write what is still buffered, so that a full disk is an error and not a silent loss."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.strerror or str(error)) from error
+
+
+def discard_output() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not fail again."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:  # a stream without a descriptor, in tests
+        return
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+def count_of(number: int, thing: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

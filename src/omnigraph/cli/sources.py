@@ -1,0 +1,74 @@
+"""Schema and query files: read as sources, written back whole."""
+
+import errno
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+from omnigraph.errors import (
+    FileDeniedError,
+    FileMissingError,
+    FileUnreadableError,
+    NotAFileError,
+    OmnigraphError,
+    TextEncodingError,
+    TextTooLargeError,
+)
+from omnigraph.lang.source import Source
+
+STDIN = "-"
+STDIN_NAME = "<stdin>"
+MAX_BYTES = 16 * 1024 * 1024
+
+
+def read_source(path: str) -> Source:
+    """The text of a file, or of stdin for `-`; whatever stands in the way is an error that names the file."""
+    name = STDIN_NAME if path == STDIN else path
+    try:
+        if path == STDIN:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise _file_error(name, "read", error) from error
+    if len(data) > MAX_BYTES:
+        raise TextTooLargeError(name, MAX_BYTES)
+    try:
+        return Source(data.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        raise TextEncodingError(name, error.start, data[error.start]) from error
+
+
+def write_source(path: str, text: str) -> None:
+    """Replace the file's text at one moment: a reader sees the old or the new, and a crash leaves the old."""
+    target = Path(path).resolve()
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("utf-8"))
+            Path(temporary).chmod(mode)
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise _file_error(path, "write", error) from error
+
+
+def _file_error(path: str, action: str, error: OSError | ValueError) -> OmnigraphError:
+    if isinstance(error, ValueError):  # a path with a NUL, a closed stdin
+        return FileUnreadableError(path, str(error))
+    match error.errno:
+        case errno.ENOENT | errno.ENOTDIR | errno.ENAMETOOLONG:
+            return FileMissingError(path)
+        case errno.EISDIR:
+            return NotAFileError(path)
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return FileDeniedError(path, action)
+        case _:
+            return FileUnreadableError(path, error.strerror or str(error))

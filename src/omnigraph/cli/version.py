@@ -1,0 +1,49 @@
+"""`omnigraph version`."""
+
+import platform
+from importlib import metadata
+
+import click
+
+from omnigraph import __version__
+from omnigraph.cli.options import json_option
+from omnigraph.cli.render import print_json, print_text
+
+INTERNAL_SCHEMA_VERSION = 4
+"""The version of the stored format that this software writes and reads."""
+
+
+@click.command("version")
+@json_option
+def command(as_json: bool) -> int:
+    """Show the release, and what it works with.
+
+    `internal-schema` is the version of the stored format that this release writes and reads.
+    """
+    lance, spark = _installed("pylance"), _installed("pyspark")
+    if as_json:
+        print_json(
+            {
+                "omnigraph": __version__,
+                "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+                "lance": lance,
+                "spark": spark,
+                "python": platform.python_version(),
+            }
+        )
+        return 0
+    print_text(
+        f"omnigraph {__version__}\n"
+        f"internal-schema {INTERNAL_SCHEMA_VERSION}\n"
+        f"lance {lance or 'not installed'}\n"
+        f"spark {spark or 'not installed'}\n"
+        f"python {platform.python_version()}\n"
+    )
+    return 0
+
+
+def _installed(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None

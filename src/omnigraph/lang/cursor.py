@@ -1,0 +1,204 @@
+"""A place in the tokens of a source, and the one way to report and to recover: both parsers stand on it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn, TypeVar
+
+from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.lexer import MAX_DIAGNOSTICS, Kind, Language, Token, shown, tokenize
+from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.source import Source, Span
+
+MAX_DEPTH = 64
+
+T = TypeVar("T")
+
+
+class GaveUpError(Exception):
+    """What is being parsed can't be mended; it has been reported, and the block around it goes on."""
+
+
+class EnoughError(Exception):
+    """As many diagnostics as are reported; parsing stops."""
+
+
+class Cursor:
+    """Looks at tokens, steps over them, reports.
+
+    `steps` counts looks and steps. There are three ways to report: `report` for a mistake that is mended on the
+    spot, `missing` for something that is not there, `fail` for what can't be mended. The last two keep silent at a
+    place that has already been reported, or where the lexer found something unreadable: one mistake, one diagnostic.
+    """
+
+    def __init__(self, source: Source, language: Language) -> None:
+        lexed = tokenize(source, language)
+        self.source = source
+        self.language = language
+        self.steps = 0
+        self._tokens = lexed.tokens
+        self._comments = lexed.comments
+        self._found = list(lexed.diagnostics)
+        self._damaged = lexed.damaged
+        self._index = 0
+        self._depth = 0
+        self._reported_at = -1
+
+    # --- looking and stepping --------------------------------------------------------------------------
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The token at the cursor or a few behind it; behind the last there is only the end."""
+        self.steps += 1
+        index = self._index + ahead
+        return self._tokens[index] if index < len(self._tokens) else self._tokens[-1]
+
+    @property
+    def previous(self) -> Span:
+        """The span of the token before the cursor; the start of the text before the first."""
+        return self._tokens[self._index - 1].span if self._index else Span(0, 0)
+
+    @property
+    def index(self) -> int:
+        """How many tokens lie behind the cursor."""
+        return self._index
+
+    def at(self, *texts: str) -> bool:
+        """Whether the next token is one of these words or signs."""
+        return self.peek().text in texts
+
+    def follows(self, *texts: str) -> bool:
+        """Whether the token behind the next one is one of these words or signs."""
+        return self.peek(1).text in texts
+
+    def at_kind(self, *kinds: Kind) -> bool:
+        """Whether the next token is of one of these kinds."""
+        return self.peek().kind in kinds
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every token has been read."""
+        return self.peek().kind is Kind.END
+
+    def is_glued(self, ahead: int = 0) -> bool:
+        """Whether nothing, not even a space, stands before that token."""
+        index = self._index + ahead
+        return 0 < index < len(self._tokens) and self._tokens[index - 1].span.end == self._tokens[index].span.start
+
+    def advance(self) -> Token:
+        """The next token, stepping over it; at the end it stays."""
+        self.steps += 1
+        token = self._tokens[self._index]
+        if token.kind is not Kind.END:
+            self._index += 1
+        return token
+
+    def accept(self, *texts: str) -> Token | None:
+        """The next token if it is one of these words or signs, stepping over it."""
+        return self.advance() if self.at(*texts) else None
+
+    def expect(self, text: str, help: str | None = None) -> Token:
+        """The next token, which has to be this word or sign."""
+        return self.accept(text) or self.fail(f"`{text}`", help)
+
+    # --- reporting -------------------------------------------------------------------------------------
+
+    def report(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> None:
+        """A mistake that parsing goes on from as if it were not there."""
+        self._reported_at = self._index
+        self._found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
+        if len(self._found) >= MAX_DIAGNOSTICS:
+            raise EnoughError
+
+    def report_limit(self, span: Span, message: str, help: str | None = None) -> None:
+        """Something too long, too deep or too large."""
+        self.report(span, message, help, code=self.language.limit_code)
+
+    def missing(self, message: str, help: str | None = None) -> None:
+        """Something that should stand just behind the previous token; parsing goes on as if it did."""
+        if not self._is_explained:
+            self.report(self.previous.after, message, help)
+
+    def fail(self, expected: str, help: str | None = None) -> NoReturn:
+        """Give up, since something else was expected at the cursor."""
+        token = self.peek()
+        span = self.previous.after if token.kind is Kind.END else token.span
+        self.refuse(span, f"expected {expected}, found {described(token)}", help)
+
+    def refuse(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> NoReturn:
+        """Give up with a message of one's own."""
+        if not self._is_explained:
+            self.report(span, message, help, code=code)
+        raise GaveUpError
+
+    @property
+    def _is_explained(self) -> bool:
+        return self._reported_at == self._index or self._index in self._damaged
+
+    def place(self, span: Span) -> str:
+        """Where something stands, for a help line."""
+        position = self.source.position(span.start)
+        return f"line {position.line}, column {position.column}"
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """One level deeper, for as long as the block runs; gives up beyond the deepest that is allowed."""
+        if self._depth >= MAX_DEPTH:
+            if not self._is_explained:
+                self.report_limit(self.peek().span, f"nested more than {MAX_DEPTH} deep", "split it, or flatten it")
+            raise GaveUpError
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    # --- recovering ------------------------------------------------------------------------------------
+
+    def block(
+        self, opening: Token, what: str, item: Callable[[], None], *, starts: Callable[[], bool], ends: Callable[[], bool]
+    ) -> None:
+        """Parse items up to the `}` that closes `opening`, going on with the next item behind a broken one.
+
+        `starts` tells whether an item may start at the cursor; `ends` whether something is there that only stands
+        outside the block, so that its `}` must have been forgotten.
+        """
+        while not self.accept("}"):
+            if self.at_end or ends():
+                help = f"its `{{` stands in {self.place(opening.span)}"
+                self.missing(f"missing `}}` at the end of {what}", help)
+                return
+            before = self._index
+            try:
+                item()
+            except GaveUpError:
+                self._skip(starts, ends, has_moved=self._index > before)
+
+    def _skip(self, starts: Callable[[], bool], ends: Callable[[], bool], *, has_moved: bool) -> None:
+        """Step to the end of the block or to the next item in it; whole pairs of braces are stepped over."""
+        depth = 0
+        while not (self.at_end or ends()):
+            if depth == 0 and (self.at("}") or (has_moved and starts())):
+                return
+            token = self.advance()
+            depth += (token.text == "{") - (token.text == "}")
+            has_moved = True
+
+    def skip_to(self, stops: Callable[[], bool]) -> None:
+        """Step over everything up to a place where `stops` holds, or the end."""
+        while not (self.at_end or stops()):
+            self.advance()
+
+    # --- finishing -------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the lexer alone found as much as is reported."""
+        return len(self._found) >= MAX_DIAGNOSTICS
+
+    def parsed(self, tree: T) -> Parsed[T]:
+        """The tree together with everything found."""
+        return Parsed(tree, in_order(self._found), self._comments, self.steps)
+
+
+def described(token: Token) -> str:
+    """A token as a message names it."""
+    return token.kind.value if token.kind is Kind.END else f"`{shown(token.text)}`"

@@ -1,0 +1,216 @@
+"""`omnigraph fmt`: the canonical text of a source, with its comments and blank lines kept.
+
+The printers say where each line's first token stood in the source. All tokens up to the next such place belong to the
+line, so a comment is inside a line (then it moves before it), behind it, or on lines of its own before the next one.
+"""
+
+import bisect
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.lang.diagnostics import Checked, Diagnostic
+from omnigraph.lang.layout import INDENT, Anchor, Group, Item, Line, lay_out, leaves
+from omnigraph.lang.lexer import Comment, Language, Lexed, tokenize
+from omnigraph.lang.print_query import query_items
+from omnigraph.lang.print_schema import declaration_items
+from omnigraph.lang.query_parser import parse_queries
+from omnigraph.lang.schema_parser import parse_schema
+from omnigraph.lang.source import Source, Span
+
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+_BLANKS_AT_LINE_END = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+def format_source(source: Source, language: Language) -> Checked[str]:
+    r"""The source in canonical form, or its diagnostics and an empty text when it has errors.
+
+    The tree stays the same, and so do the comments and their order, but for blanks at line ends. At most one blank
+    line is kept between lines. The text ends in one `\n`, unless it is empty. Formatting twice changes nothing.
+    """
+    declarations, diagnostics = _parse(source, language)
+    if not Checked(None, diagnostics).ok:
+        return Checked("", diagnostics)
+    lexed = tokenize(source, language)
+    places = _Places(source, lexed)
+    lines = lay_out(declarations, places.must_break)
+    return Checked("".join(f"{line}\n" for line in _merged(places, lines)), diagnostics)
+
+
+def _parse(source: Source, language: Language) -> tuple[Sequence[Sequence[Item]], tuple[Diagnostic, ...]]:
+    match language:
+        case Language.SCHEMA:
+            schema = parse_schema(source)
+            return [declaration_items(each) for each in schema.tree.declarations], schema.diagnostics
+        case Language.QUERY:
+            queries = parse_queries(source)
+            return [query_items(each) for each in queries.tree.queries], queries.diagnostics
+        case _:
+            assert_never(language)
+
+
+class _Places:
+    """Where tokens and comments stand, by binary search."""
+
+    def __init__(self, source: Source, lexed: Lexed) -> None:
+        self.text = source.text
+        self.tokens = lexed.tokens[:-1]
+        self.comments = lexed.comments
+        self.token_starts = [token.span.start for token in self.tokens]
+        self.comment_starts = [comment.span.start for comment in self.comments]
+        self.by_text: dict[str, list[int]] = {}
+        for token in self.tokens:
+            self.by_text.setdefault(token.text, []).append(token.span.start)
+
+    def find(self, anchor: Anchor | None) -> int | None:
+        """The offset that an anchor stands for; None when there is no such token."""
+        if anchor is None:
+            return None
+        offset = anchor.offset
+        for word in anchor.words:
+            starts = self.by_text.get(word, [])
+            index = bisect.bisect_left(starts, offset) - 1
+            if index < 0:
+                return None
+            offset = starts[index]
+        return offset
+
+    def last_token(self, before: int | None) -> Span:
+        """The span of the last token that starts before an offset, or of the last of all."""
+        index = len(self.tokens) if before is None else bisect.bisect_left(self.token_starts, before)
+        return self.tokens[index - 1].span if index else Span(0, 0)
+
+    def must_break(self, group: Group, following: Anchor | None) -> bool:
+        """Whether a comment stands inside the group, other than in what becomes its first line."""
+        start = self.find(group.flat.anchor)
+        if start is None:
+            return False
+        places = (self.find(line.anchor) for line in leaves(group))
+        second = next((place for place in places if place is not None and place > start), None)
+        if second is None:
+            return False
+        low = bisect.bisect_left(self.comment_starts, self.last_token(second).end)
+        return low < bisect.bisect_left(self.comment_starts, self.last_token(self.find(following)).start)
+
+    def between(self, start: int, end: int | None) -> Sequence[Comment]:
+        """The comments that start in a range."""
+        high = None if end is None else bisect.bisect_left(self.comment_starts, end)
+        return self.comments[bisect.bisect_left(self.comment_starts, start) : high]
+
+    def is_blank_before(self, offset: int) -> bool:
+        """Whether an empty line stands before a token or comment."""
+        gap = self.text[self._end_before(offset) : offset]
+        return len(_LINE_BREAK.findall(gap)) > 1
+
+    def is_trailing(self, comment: Comment) -> bool:
+        """Whether a comment stands behind something on its line, and nothing but comments behind it."""
+        before = self.text[self._end_before(comment.span.start) : comment.span.start]
+        index = bisect.bisect_left(self.token_starts, comment.span.end)
+        if _LINE_BREAK.search(before):
+            return False
+        if index == len(self.tokens):
+            return True
+        return _LINE_BREAK.search(self.text, comment.span.end, self.token_starts[index]) is not None
+
+    def _end_before(self, offset: int) -> int:
+        token = self.last_token(offset).end
+        index = bisect.bisect_left(self.comment_starts, offset) - 1
+        return max(token, self.comments[index].span.end) if index >= 0 else token
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """A line with a place in the source, the lines without one behind it, and the comments in its stretch of text."""
+
+    start: int
+    lines: tuple[Line, ...]
+    inside: Sequence[Comment]
+    behind: Sequence[Comment]
+
+
+def _segments(places: _Places, lines: Sequence[Line]) -> Iterator[_Segment]:
+    firsts: list[int] = []
+    starts: list[int] = []
+    for index, line in enumerate(lines):
+        start = places.find(line.anchor)
+        if start is not None and (not starts or start > starts[-1]):
+            firsts.append(index)
+            starts.append(start)
+    for number, (index, start) in enumerate(zip(firsts, starts, strict=True)):
+        is_last = number + 1 == len(starts)
+        end = None if is_last else starts[number + 1]
+        comments = places.between(start, end)
+        split = sum(comment.span.start < places.last_token(end).start for comment in comments)
+        here = lines[index:] if is_last else lines[index : firsts[number + 1]]
+        yield _Segment(start, tuple(here), comments[:split], comments[split:])
+
+
+class _Merger:
+    """Writes lines and comments in the order of the source."""
+
+    def __init__(self, places: _Places) -> None:
+        self.places = places
+        self.written: list[str] = []
+        self._waiting: list[Comment] = []
+        self._blank_allowed = False
+
+    def wait(self, comments: Iterable[Comment]) -> None:
+        """Comments that go behind the last line if they stood there, and before the next one otherwise."""
+        for comment in comments:
+            if self.written and not self._waiting and self.places.is_trailing(comment):
+                self.written[-1] += f" {_comment_text(comment)}"
+            else:
+                self._waiting.append(comment)
+
+    def segment(self, segment: _Segment) -> None:
+        """The lines of a segment, behind the comments that have to stand before them."""
+        first = segment.lines[0]
+        is_blank = self.places.is_blank_before(segment.start)
+        depth = first.depth + first.closes
+        forced = self._write_waiting(depth, forced=first.blank_before)
+        for comment in segment.inside:
+            blank_before = forced or is_blank or self.places.is_blank_before(comment.span.start)
+            self._write(INDENT * depth + _comment_text(comment), blank_before=blank_before)
+            forced = is_blank = False
+        self._write(str(first), blank_before=forced or (is_blank and not first.closes))
+        for line in segment.lines[1:]:
+            self._write(str(line), blank_before=False)
+        self._blank_allowed = not segment.lines[-1].text.endswith(("{", "("))
+        self.wait(segment.behind)
+
+    def finish(self) -> None:
+        """The comments behind everything."""
+        self._write_waiting(0, forced=False)
+
+    def _write_waiting(self, depth: int, *, forced: bool) -> bool:
+        """The waiting comments; a blank line that is `forced` is still due when there are none."""
+        for index, comment in enumerate(self._waiting):
+            if index and self.places.is_trailing(comment):
+                self.written[-1] += f" {_comment_text(comment)}"
+            else:
+                blank_before = forced or self.places.is_blank_before(comment.span.start)
+                self._write(INDENT * depth + _comment_text(comment), blank_before=blank_before)
+            forced = False
+        self._waiting = []
+        return forced
+
+    def _write(self, text: str, *, blank_before: bool) -> None:
+        if blank_before and self._blank_allowed:
+            self.written.append("")
+        self.written.append(text)
+        self._blank_allowed = True
+
+
+def _merged(places: _Places, lines: Sequence[Line]) -> list[str]:
+    merger = _Merger(places)
+    segments = list(_segments(places, lines))
+    merger.wait(places.between(0, segments[0].start if segments else None))
+    for segment in segments:
+        merger.segment(segment)
+    merger.finish()
+    return merger.written
+
+
+def _comment_text(comment: Comment) -> str:
+    return _BLANKS_AT_LINE_END.sub("", _LINE_BREAK.sub("\n", comment.text))

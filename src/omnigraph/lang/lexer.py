@@ -1,0 +1,379 @@
+"""Text into tokens, for both languages: one pass of one regular expression."""
+
+import math
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from omnigraph.lang.diagnostics import Diagnostic
+from omnigraph.lang.invisible import reveal
+from omnigraph.lang.source import Source, Span
+
+MAX_NAME = 255
+MAX_DIGITS = 40
+MAX_DIAGNOSTICS = 50
+
+
+class Language(Enum):
+    """The two languages; the value starts their diagnostic codes."""
+
+    SCHEMA = "S"
+    QUERY = "Q"
+
+    @property
+    def syntax_code(self) -> str:
+        """The code of everything that breaks the grammar."""
+        return f"{self.value}000"
+
+    @property
+    def limit_code(self) -> str:
+        """The code of everything that is too long, too deep or too large."""
+        return f"{self.value}001"
+
+
+class Kind(Enum):
+    """What a token is; words and signs are told apart further by their text."""
+
+    IDENT = "a name"
+    TYPE = "a type name"
+    VARIABLE = "a variable"
+    STRING = "a string"
+    INT = "a whole number"
+    FLOAT = "a number"
+    SIGN = "a sign"
+    END = "the end of the file"
+
+
+TokenValue: TypeAlias = str | int | float | None
+
+
+class Token(NamedTuple):
+    """One token: its text as written, and its meaning (string without escapes, number, variable without `$`)."""
+
+    kind: Kind
+    text: str
+    span: Span
+    value: TokenValue = None
+    starts_line: bool = False
+
+
+class Comment(NamedTuple):
+    """A comment as written, with its `//` or `/* */`."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Lexed:
+    """The tokens of a source, of which the last is always `END`.
+
+    `damaged` are the indexes of tokens before which something unreadable was skipped: an error there explains
+    itself by what the lexer already reported.
+    """
+
+    tokens: tuple[Token, ...]
+    comments: tuple[Comment, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    damaged: frozenset[int]
+
+
+def tokenize(source: Source, language: Language) -> Lexed:
+    """Every token of the source; never fails, whatever the text: what can't be read is reported and skipped."""
+    lexer = _Lexer(source.text, language)
+    try:
+        lexer.run()
+    except _EnoughError:
+        lexer.damaged.add(len(lexer.tokens))
+    end = Span(len(source.text), len(source.text))
+    lexer.tokens.append(Token(Kind.END, "", end, starts_line=True))
+    return Lexed(tuple(lexer.tokens), tuple(lexer.comments), tuple(lexer.found), frozenset(lexer.damaged))
+
+
+class _EnoughError(Exception):
+    """As many diagnostics as are reported."""
+
+
+_BODY: Final = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+'
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<newline> [ \t]*+[\r\n][ \t\r\n]*+ )
+    | (?P<space>   [ \t]++ )
+    | (?P<word>    [^\W\d]\w*+ )
+    | (?P<variable>\$\w*+ )
+    | (?P<float>   -?[0-9]++\.[0-9]++(?:[eE][+-]?[0-9]++)? )
+    | (?P<int>     -?[0-9]++ )
+    | (?P<string>  BODY" )
+    | (?P<open>    BODY\\?+ )
+    | (?P<comment> //[^\r\n]*+ | /\*(?s:.*?)\*/ )
+    | (?P<unclosed>/\*(?s:.*) )
+    | (?P<hash>    \#[^\r\n]*+ )
+    | (?P<quoted>  '[^'\r\n]*+' | [“”„][^“”„\r\n]*+[“”] )
+    | (?P<sign>    -> | => | \.\. | == | != | <> | <= | >= | && | \|\| | -- | [ -~] )
+    | (?P<strange> (?: [^ -~\w\t\r\n] )++ | (?s:.) )
+    """.replace("BODY", _BODY),
+    re.VERBOSE,
+)
+_FORBIDDEN: Final = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]++"
+)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})(?:\\u([dD][c-fC-F][0-9A-Fa-f]{2}))?|(.))", re.DOTALL)
+_ESCAPES: Final = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+_LOOKALIKES: Final = {"→": "->", "⇒": "->", "≠": "!=", "≤": "<=", "≥": ">="}
+_STRAY: Final = {
+    "'": 'strings are written with double quotes: `"…"`',
+    "`": "names are written without quotes",
+    "\\": "a backslash belongs into a string",
+}
+
+
+class _Lexer:
+    """The state of one pass."""
+
+    def __init__(self, text: str, language: Language) -> None:
+        self.text = text
+        self.language = language
+        self.tokens: list[Token] = []
+        self.comments: list[Comment] = []
+        self.found: list[Diagnostic] = []
+        self.damaged: set[int] = set()
+        self.starts_line = True
+
+    def run(self) -> None:
+        start = 1 if self.text.startswith("\ufeff") else 0
+        self._refuse_forbidden()
+        position = start
+        while position < len(self.text):
+            # A sign that turns out to start a comment moves the position, so the iteration starts anew behind it.
+            for match in _TOKEN.finditer(self.text, position):
+                position = match.end()
+                group = match.lastgroup or "strange"
+                if group == "space":
+                    continue
+                if group == "newline":
+                    self.starts_line = True
+                    continue
+                skipped_to = self._take(group, match.group(), Span(match.start(), position))
+                if skipped_to is not None:
+                    position = skipped_to
+                    break
+
+    def _take(self, group: str, text: str, span: Span) -> int | None:
+        """Handle one match; a position is returned when lexing goes on elsewhere than behind it."""
+        match group:
+            case "word":
+                self._word(text, span)
+            case "variable":
+                self._variable(text, span)
+            case "sign":
+                return self._sign(text, span)
+            case "string":
+                self._emit(Kind.STRING, text, span, self._unescape(text[1:-1], span.start + 1))
+            case "int" | "float":
+                self._number(group, text, span)
+            case "comment":
+                self.comments.append(Comment(text, span))
+                # Only what stands on one line keeps the place of the token behind it.
+                self.starts_line = self.starts_line or "\n" in text or "\r" in text
+            case _:
+                self._mistake(group, text, span)
+        return None
+
+    def _emit(self, kind: Kind, text: str, span: Span, value: TokenValue = None) -> None:
+        self.tokens.append(Token(kind, text, span, value, self.starts_line))
+        self.starts_line = False
+
+    def _report(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> None:
+        self.found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
+        if len(self.found) >= MAX_DIAGNOSTICS:
+            raise _EnoughError
+
+    def _damage(self) -> None:
+        self.damaged.add(len(self.tokens))
+
+    # --- what is right -------------------------------------------------------------------------------
+
+    def _word(self, text: str, span: Span) -> None:
+        if not text.isascii():
+            self._refuse_letters(text, span)
+        self._emit(Kind.TYPE if text[0].isupper() else Kind.IDENT, self._bounded(text, span), span)
+
+    def _variable(self, text: str, span: Span) -> None:
+        name = text[1:]
+        if not name:
+            self._report(span, "expected a name behind `$`", "a variable is written `$name`, without a space")
+            self._damage()
+            return
+        if not name.isascii():
+            self._refuse_letters(name, Span(span.start + 1, span.end))
+        elif name[0].isdigit():
+            self._report(span, f"`{shown(text)}` is not a variable", "the name of a variable starts with a letter")
+        elif name[0].isupper():
+            fixed = f"${name[0].lower()}{name[1:]}"
+            help = f"variables start with a small letter: did you mean `{shown(fixed)}`?"
+            self._report(span, f"`{shown(text)}` is not a variable", help)
+            text, name = fixed, fixed[1:]
+        self._emit(Kind.VARIABLE, text[: MAX_NAME + 1], span, self._bounded(name, span))
+
+    def _bounded(self, name: str, span: Span) -> str:
+        if len(name) > MAX_NAME:
+            message = f"a name has at most {MAX_NAME} characters, and `{shown(name)}` has {len(name)}"
+            self._report(span, message, "shorten it", code=self.language.limit_code)
+        return name[:MAX_NAME]
+
+    def _number(self, group: str, text: str, span: Span) -> None:
+        value: TokenValue = 0
+        digits = len(text) - sum(map(text.count, "-+.eE"))
+        if digits > MAX_DIGITS:
+            message = f"a number has at most {MAX_DIGITS} digits, and this one has {digits}"
+            self._report(span, message, "keep larger numbers in a String", code=self.language.limit_code)
+        elif group == "int":
+            value = int(text)
+        else:
+            value = float(text)
+            if math.isinf(value):
+                message = f"the number `{text}` is too large for a 64-bit float"
+                self._report(span, message, "the largest is about 1.79e308", code=self.language.limit_code)
+                value = 0.0
+        self._emit(Kind.INT if group == "int" else Kind.FLOAT, text, span, value)
+
+    def _unescape(self, body: str, start: int) -> str:
+        if "\\" not in body:
+            return body
+        parts: list[str] = []
+        position = 0
+        while (backslash := body.find("\\", position)) >= 0:
+            parts.append(body[position:backslash])
+            escape = _ESCAPE.match(body, backslash)
+            position = escape.end() if escape else len(body)
+            if escape:
+                span = Span(start + backslash, start + position)
+                parts.append(self._escaped(escape.group(1), escape.group(2), escape.group(3), span))
+        parts.append(body[position:])
+        return "".join(parts)
+
+    def _escaped(self, high: str | None, low: str | None, other: str | None, span: Span) -> str:
+        if other is not None:
+            if other == "u":
+                self._report(span, "`\\u` needs four hexadecimal digits", "for example `\\u00e9`")
+            elif other not in _ESCAPES:
+                help = 'the escapes are `\\"` `\\\\` `\\n` `\\r` `\\t` and `\\uXXXX`; a backslash itself is `\\\\`'
+                self._report(span, f"unknown escape `\\{reveal(other)}`", help)
+            return _ESCAPES.get(other, "")
+        first = int(high or "0", 16)
+        if 0xD800 <= first < 0xDC00 and low:
+            return chr(0x10000 + ((first - 0xD800) << 10) + (int(low, 16) - 0xDC00))
+        second = int(low, 16) if low else None
+        if 0xD800 <= first < 0xE000 or second is not None:
+            lone = high if 0xD800 <= first < 0xE000 else low
+            help = "write both halves of the pair, `\\ud83d\\ude00`, or the character itself"
+            self._report(span, f"`\\u{lone}` is half of a character", help)
+            return ""
+        return chr(first)
+
+    # --- what is not ---------------------------------------------------------------------------------
+
+    def _sign(self, text: str, span: Span) -> int | None:
+        if text == "--" and not self._is_part_of_something(span):
+            end = re.compile(r"[^\r\n]*").match(self.text, span.start)
+            stop = end.end() if end else span.end
+            self._report(span, "`--` does not start a comment", "comments are written `// …` or `/* … */`")
+            return stop
+        if text in _STRAY:
+            stray_end = self._rest_of_line(span.start) if text == "'" else span.end
+            self._report(span, f"unexpected character `{text}`", _STRAY[text])
+            self._damage()
+            return stray_end if text == "'" else None
+        self._emit(Kind.SIGN, text, span)
+        return None
+
+    def _rest_of_line(self, start: int) -> int:
+        ends = [end for end in (self.text.find("\n", start), self.text.find("\r", start)) if end >= 0]
+        return min(ends, default=len(self.text))
+
+    def _is_part_of_something(self, span: Span) -> bool:
+        """True for the `--` inside an enum's value and for one that stands for an edge's arrow."""
+        if not self.tokens:
+            return False
+        if self.tokens[-1].span.end == span.start:
+            return True
+        texts = [token.text for token in self.tokens[-4:]]
+        return len(texts) == 4 and texts[0] == "edge" and texts[2] == ":"
+
+    def _mistake(self, group: str, text: str, span: Span) -> None:
+        opening = Span(span.start, span.start + (2 if group == "unclosed" else 1))
+        match group:
+            case "open":
+                help = 'add the closing `"`; a string ends on the line on which it starts (a line break in it is `\\n`)'
+                self._report(opening, "this string is never closed", help)
+                self._emit(Kind.STRING, text, span, "")
+                self._damage()
+            case "unclosed":
+                self._report(opening, "this comment is never closed", "add the closing `*/`")
+                self._damage()
+            case "hash":
+                self._report(opening, "`#` does not start a comment", "comments are written `// …` or `/* … */`")
+            case "quoted":
+                help = f'strings are written with double quotes: `"{shown(text[1:-1])}"`'
+                self._report(span, f"unexpected quotes {shown(text[0])} around a string", help)
+                self._emit(Kind.STRING, text, span, text[1:-1])
+            case _:
+                self._strange(text, span)
+
+    def _strange(self, text: str, span: Span) -> None:
+        first = Span(span.start, span.start + 1)
+        if text in _LOOKALIKES:
+            self._report(first, f"unexpected character `{text}`", f"write `{_LOOKALIKES[text]}`")
+            self._emit(Kind.SIGN, _LOOKALIKES[text], span)
+            return
+        self._damage()
+        for offset, char in enumerate(text):
+            if not _FORBIDDEN.match(char):
+                place = Span(span.start + offset, span.start + offset + 1)
+                self._report(place, f"unexpected character {_named(char)}", _advice(char))
+                return
+
+    def _refuse_letters(self, name: str, span: Span) -> None:
+        at = next(index for index, char in enumerate(name) if not char.isascii())
+        letter = Span(span.start + at, span.start + at + 1)
+        help = "names are made of the letters a-z and A-Z, digits and `_`"
+        self._report(letter, f"unexpected letter {_named(name[at])} in a name", help)
+
+    def _refuse_forbidden(self) -> None:
+        """Report the characters that may not stand anywhere, neither in strings nor in comments."""
+        for match in _FORBIDDEN.finditer(self.text):
+            char = match.group()[0]
+            if "\ud800" <= char <= "\udfff":
+                help = "the text was decoded wrongly: save it as UTF-8"
+            else:
+                help = f"delete it; in a string, write `\\u{ord(char):04x}`"
+            self._report(Span(match.start(), match.start() + 1), f"the character {_named(char)} is not allowed", help)
+
+
+def _named(char: str) -> str:
+    """A character that may be invisible, for a message."""
+    name = unicodedata.name(char, "")
+    code = f"U+{ord(char):04X}" + (f" {name}" if name else "")
+    return f"`{char}` ({code})" if char.isprintable() else code
+
+
+def _advice(char: str) -> str | None:
+    category = unicodedata.category(char)
+    if category in ("Zs", "Zl", "Zp"):
+        return "use an ordinary space or line break"
+    if category == "Cf":
+        return "delete it: it can't be seen"
+    if category in ("Pi", "Pf"):
+        return 'strings are written with double quotes: `"…"`'
+    if category == "Pd":
+        return "write an ordinary `-`"
+    if category[0] in "LMN":
+        return "names are made of the letters a-z and A-Z, digits and `_`"
+    return None
+
+
+def shown(text: str) -> str:
+    """The text as a message shows it: without invisible characters, and not longer than a line can bear."""
+    return reveal(text if len(text) <= 40 else text[:37] + "…")

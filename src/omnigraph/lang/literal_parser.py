@@ -1,0 +1,172 @@
+"""Literals, as both languages write them."""
+
+from omnigraph.lang.cursor import Cursor
+from omnigraph.lang.lexer import Kind, Token, shown
+from omnigraph.lang.literals import (
+    BoolLiteral,
+    DateLiteral,
+    DateTimeLiteral,
+    FloatLiteral,
+    IntLiteral,
+    ListLiteral,
+    Literal,
+    NullLiteral,
+    StringLiteral,
+)
+from omnigraph.lang.source import Span
+from omnigraph.lang.words import LITERALS_ELSEWHERE
+
+MAX_LIST_ITEMS = 65_536
+
+
+def at_literal(cursor: Cursor) -> bool:
+    """Whether a literal starts at the cursor, or something that was surely meant to be one."""
+    token = cursor.peek()
+    if token.kind in (Kind.STRING, Kind.INT, Kind.FLOAT) or token.text in ("true", "false", "null", "["):
+        return True
+    if token.text in ("date", "datetime"):
+        return cursor.follows("(")
+    if token.text in (".", "+", "-"):
+        return cursor.peek(1).kind in (Kind.INT, Kind.FLOAT)
+    return token.kind is Kind.TYPE and _elsewhere(token) is not None
+
+
+def literal(cursor: Cursor) -> Literal:
+    """A string, number, `true`, `false`, `null`, date, datetime or list."""
+    token = cursor.peek()
+    if token.kind is Kind.STRING:
+        cursor.advance()
+        return StringLiteral(str(token.value), token.span)
+    if token.kind in (Kind.INT, Kind.FLOAT) or token.text in (".", "+", "-"):
+        return number(cursor)
+    match token.text:
+        case "true" | "false":
+            cursor.advance()
+            return BoolLiteral(token.text == "true", token.span)
+        case "null":
+            cursor.advance()
+            return NullLiteral(token.span)
+        case "date" | "datetime" if cursor.follows("("):
+            return _moment(cursor)
+        case "[":
+            return _list(cursor)
+    if meant := _elsewhere(token):
+        cursor.report(token.span, f"expected a value, found `{token.text}`", f"did you mean `{meant}`?")
+        cursor.advance()
+        return NullLiteral(token.span) if meant == "null" else BoolLiteral(meant == "true", token.span)
+    if token.kind in (Kind.IDENT, Kind.TYPE):
+        cursor.fail("a value", f'a text is written in double quotes: `"{shown(token.text)}"`')
+    cursor.fail("a value")
+
+
+def _elsewhere(token: Token) -> str | None:
+    folded = token.text.lower()
+    if folded in ("true", "false", "null"):
+        return folded if token.text != folded else None
+    return LITERALS_ELSEWHERE.get(folded)
+
+
+def number(cursor: Cursor) -> IntLiteral | FloatLiteral:
+    """A whole number or one with a fraction; ways to write one that the languages don't have are mended."""
+    token = cursor.peek()
+    if token.text in (".", "+", "-"):
+        return _number_behind_sign(cursor)
+    if token.kind not in (Kind.INT, Kind.FLOAT):
+        cursor.fail("a number")
+    cursor.advance()
+    value, span = token.value, token.span
+    tail = cursor.peek()
+    if cursor.is_glued() and tail.kind in (Kind.IDENT, Kind.TYPE, Kind.INT, Kind.FLOAT):
+        span = _number_tail(cursor, token)
+    elif cursor.is_glued() and tail.text == ".":
+        cursor.advance()
+        span = span.to(tail.span)
+        text = cursor.source.slice(span)
+        cursor.report(span, f"`{shown(text)}` is not a number", f"write `{shown(token.text)}.0`")
+        return FloatLiteral(float(value or 0), span)
+    if isinstance(value, float):
+        return FloatLiteral(value, span)
+    return IntLiteral(value if isinstance(value, int) else 0, span)
+
+
+def _number_behind_sign(cursor: Cursor) -> IntLiteral | FloatLiteral:
+    sign = cursor.peek()
+    digits = cursor.peek(1)
+    if digits.kind not in (Kind.INT, Kind.FLOAT):
+        cursor.fail("a value")
+    span = sign.span.to(digits.span)
+    fixed = {".": f"0.{digits.text}", "+": digits.text, "-": f"-{digits.text.lstrip('-')}"}[sign.text]
+    cursor.report(span, f"`{shown(cursor.source.slice(span))}` is not a number", f"write `{shown(fixed)}`")
+    cursor.advance()
+    cursor.advance()
+    value = digits.value if isinstance(digits.value, int | float) else 0
+    return FloatLiteral(value, span) if isinstance(value, float) else IntLiteral(value, span)
+
+
+def _number_tail(cursor: Cursor, head: Token) -> Span:
+    """Report the letters or digits that stick to a number, such as those of `1e5`, and step over them."""
+    span = head.span
+    while cursor.is_glued() and cursor.peek().kind in (Kind.IDENT, Kind.TYPE, Kind.INT, Kind.FLOAT):
+        span = span.to(cursor.advance().span)
+    text = cursor.source.slice(span)
+    tail = text[len(head.text) :]
+    help = None
+    if tail[0] in "eE" and tail[1:].lstrip("+-").isdigit() and head.kind is Kind.INT:
+        help = f"an exponent needs a fraction before it: `{shown(head.text)}.0{shown(tail)}`"
+    elif tail.replace("_", "").isdigit():
+        help = f"digits are not grouped: `{shown(text.replace('_', ''))}`"
+    cursor.report(span, f"`{shown(text)}` is not a number", help)
+    return span
+
+
+def whole_number(cursor: Cursor, what: str) -> IntLiteral:
+    """A whole number; `what` names it in the message, with its article."""
+    token = cursor.peek()
+    if token.kind is Kind.FLOAT:
+        cursor.fail(what, "write a whole number, without a fraction")
+    if token.kind is not Kind.INT and token.text not in ("+", "-"):
+        cursor.fail(what)
+    found = number(cursor)
+    return found if isinstance(found, IntLiteral) else IntLiteral(int(found.value), found.span)
+
+
+def _moment(cursor: Cursor) -> DateLiteral | DateTimeLiteral:
+    word = cursor.advance()
+    cursor.expect("(")
+    text = cursor.peek()
+    if text.kind is not Kind.STRING:
+        example = "2026-01-31" if word.text == "date" else "2026-01-31T12:00:00Z"
+        help = f'for example `{word.text}("{example}")`'
+        if text.kind is Kind.VARIABLE:
+            type_ = "Date" if word.text == "date" else "DateTime"
+            help = f"declare `{text.text}: {type_}` and use the parameter itself"
+        cursor.fail("a string", help)
+    cursor.advance()
+    span = word.span.to(cursor.expect(")").span)
+    make = DateLiteral if word.text == "date" else DateTimeLiteral
+    return make(str(text.value), span)
+
+
+def _list(cursor: Cursor) -> ListLiteral:
+    opening = cursor.advance()
+    items: list[Literal] = []
+    is_too_long = False
+    with cursor.nested():
+        while not cursor.at("]"):
+            if cursor.at_kind(Kind.VARIABLE):
+                cursor.fail("a literal", "a list holds literals; pass the whole list as one parameter, `$name: [String]`")
+            items.append(literal(cursor))
+            if len(items) > MAX_LIST_ITEMS:
+                is_too_long = True
+                items.pop()
+            if comma := cursor.accept(","):
+                if cursor.at("]"):
+                    cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value behind it")
+            elif at_literal(cursor) and not cursor.peek().starts_line:
+                cursor.missing("missing `,`", "put a `,` between a value and the next")
+            elif not cursor.at("]"):
+                cursor.fail("`,` or `]`", f"the list's `[` stands in {cursor.place(opening.span)}")
+    span = opening.span.to(cursor.advance().span)
+    if is_too_long:
+        cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")
+    return ListLiteral(tuple(items), span)

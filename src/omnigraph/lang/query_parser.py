@@ -1,0 +1,250 @@
+"""The text of a `.gq` file into its tree."""
+
+from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError
+from omnigraph.lang.lexer import Kind, Language, Token, shown
+from omnigraph.lang.literals import Name
+from omnigraph.lang.names import decapitalised
+from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.query_ast import Mutation, ParamDecl, Query, QueryAnnotation, QueryFile, Read
+from omnigraph.lang.query_clauses import at_query
+from omnigraph.lang.query_mutations import MUTATIONS, mutation
+from omnigraph.lang.query_predicates import Predicates
+from omnigraph.lang.query_read import read
+from omnigraph.lang.source import Source, Span
+from omnigraph.lang.suggest import closest
+from omnigraph.lang.type_parser import property_type
+from omnigraph.lang.words import RESERVED
+
+_ANNOTATIONS = ("description", "instruction")
+_STARTS = ("match", *MUTATIONS)
+
+
+def parse_queries(source: Source) -> Parsed[QueryFile]:
+    """The tree of a file of queries, and every mistake in its text; never raises, whatever the text."""
+    cursor = Cursor(source, Language.QUERY)
+    queries: list[Query] = []
+    try:
+        while not (cursor.at_end or cursor.is_full):
+            try:
+                queries.append(_query(cursor))
+            except GaveUpError:
+                cursor.skip_to(lambda: at_query(cursor))
+    except EnoughError:
+        pass
+    return cursor.parsed(QueryFile(queries=tuple(queries), span=Span(0, len(source.text))))
+
+
+def _query(cursor: Cursor) -> Query:
+    start = _keyword(cursor)
+    name = query_name(cursor)
+    params = _params(cursor, name.text)
+    annotations = _annotations(cursor)
+    opening = cursor.expect("{", f"the body of `{shown(name.text)}` stands in braces")
+    body = _body(cursor, opening, name.text)
+    return Query(name=name, params=params, annotations=annotations, body=body, span=start.span.to(cursor.previous))
+
+
+def _keyword(cursor: Cursor) -> Token:
+    if stray := cursor.accept("}"):
+        help = "delete it, or look for one too many before it"
+        cursor.report(stray.span, "unexpected `}`: nothing is open here", help)
+        while cursor.accept("}"):
+            pass
+        if cursor.at_end:
+            raise GaveUpError
+    token = cursor.peek()
+    if token.text == "query":
+        return cursor.advance()
+    if token.text == "@":
+        help = "annotations of a query stand between its `)` and its `{`"
+        cursor.refuse(token.span, "unexpected annotation before a query", help)
+    if token.kind in (Kind.IDENT, Kind.TYPE) and cursor.peek(1).kind is Kind.IDENT:
+        if token.text.lower() in ("function", "def", "fn", "fragment") or closest(token.text, ("query",)):
+            cursor.report(token.span, f"expected `query`, found `{token.text}`", "did you mean `query`?")
+            return cursor.advance()
+    help = None
+    if token.text in ("match", "return", *MUTATIONS):
+        help = "a query has a name: `query people() { … }`"
+    elif token.text in ("node", "edge", "interface"):
+        help = "types are declared in a file of their own, a `.pg`"
+    cursor.fail("`query`", help)
+
+
+def query_name(cursor: Cursor) -> Name:
+    """The name of a query."""
+    token = cursor.peek()
+    if token.kind is Kind.IDENT:
+        cursor.advance()
+        if token.text in RESERVED:
+            cursor.report(token.span, f"`{token.text}` is a reserved word", "choose another name for the query")
+        return Name(token.text, token.span)
+    if token.kind is Kind.TYPE:
+        fixed = decapitalised(token.text)
+        help = f"query names start with a small letter: did you mean `{shown(fixed)}`?"
+        cursor.report(token.span, f"expected the query's name, found `{shown(token.text)}`", help)
+        cursor.advance()
+        return Name(fixed, token.span)
+    cursor.fail("the query's name", "a query has a name: `query people() { … }`")
+
+
+# --- parameters and annotations ------------------------------------------------------------------
+
+
+def _params(cursor: Cursor, name: str) -> tuple[ParamDecl, ...]:
+    if not cursor.at("("):
+        if not cursor.at("{", "@"):
+            cursor.fail("`(`", f"a query without parameters is `query {shown(name)}() {{ … }}`")
+        cursor.missing("missing `()`", f"a query without parameters is `query {shown(name)}() {{ … }}`")
+        return ()
+    cursor.advance()
+    found: list[ParamDecl] = []
+    while not cursor.accept(")"):
+        if cursor.at("{"):
+            cursor.missing("missing `)` behind the parameters")
+            break
+        try:
+            found.append(_param(cursor))
+        except GaveUpError:
+            cursor.skip_to(lambda: cursor.at(",", ")", "{", "}") or at_query(cursor))
+            if cursor.at("}") or at_query(cursor):
+                raise
+        if comma := cursor.accept(","):
+            if cursor.at(")"):
+                cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add a parameter behind it")
+        elif not cursor.at(")", "{"):
+            if not cursor.at_kind(Kind.VARIABLE):
+                cursor.fail("`,` or `)`")
+            cursor.missing("missing `,`", "put a `,` between one parameter and the next")
+    return tuple(found)
+
+
+def _param(cursor: Cursor) -> ParamDecl:
+    token = cursor.peek()
+    if token.kind is Kind.IDENT:
+        help = f"parameters start with `$`: `${shown(token.text)}: String`"
+        cursor.report(token.span, f"expected a parameter, found `{shown(token.text)}`", help)
+        name = Name(token.text, token.span)
+    elif token.kind is Kind.VARIABLE:
+        name = Name(str(token.value), token.span)
+    else:
+        cursor.fail("a parameter", "a parameter is written `$name: String`")
+    cursor.advance()
+    nullable = False
+    if question := cursor.accept("?"):
+        help = f"`?` stands behind the type: `${shown(name.text)}: String?`"
+        cursor.report(question.span, "unexpected `?` behind a name", help)
+        nullable = True
+    if not cursor.accept(":"):
+        if not cursor.at_kind(Kind.TYPE, Kind.IDENT):
+            cursor.fail(f"`:` and a type behind `${shown(name.text)}`")
+        help = f"a parameter is written `${shown(name.text)}: String`"
+        cursor.missing(f"missing `:` behind `${shown(name.text)}`", help)
+    type_, has_question = property_type(cursor)
+    if cursor.at("="):
+        help = "make it nullable with `?`, and pass the value with each call"
+        cursor.refuse(cursor.peek().span, "a parameter has no default", help)
+    span = name.span.to(cursor.previous)
+    return ParamDecl(name=name, type=type_, nullable=nullable or has_question, span=span)
+
+
+def _annotations(cursor: Cursor) -> tuple[QueryAnnotation, ...]:
+    found: list[QueryAnnotation] = []
+    while cursor.at("@"):
+        try:
+            annotation = _annotation(cursor)
+        except GaveUpError:
+            cursor.skip_to(lambda: cursor.at(")", "{", "}", "@") or at_query(cursor))
+            cursor.accept(")")
+            continue
+        word = annotation.name.text
+        if word not in _ANNOTATIONS:
+            meant = closest(word, _ANNOTATIONS)
+            help = f"did you mean `@{meant}`?" if meant else "queries have `@description` and `@instruction`"
+            cursor.report(annotation.span, f"queries have no annotation `@{shown(word)}`", help, code="Q004")
+        elif any(earlier.name == annotation.name for earlier in found):
+            cursor.report(annotation.span, f"`@{word}` is given twice", "keep one of them", code="Q004")
+        else:
+            found.append(annotation)
+    return tuple(found)
+
+
+def _annotation(cursor: Cursor) -> QueryAnnotation:
+    at = cursor.advance()
+    word = cursor.peek()
+    if word.kind is not Kind.IDENT:
+        cursor.fail("the annotation's name behind `@`")
+    cursor.advance()
+    example = f'`@{shown(word.text)}("…")`'
+    cursor.expect("(", f"write {example}")
+    text = cursor.peek()
+    if text.kind is not Kind.STRING:
+        cursor.fail("a string", f"write {example}")
+    cursor.advance()
+    span = at.span.to(cursor.expect(")").span)
+    return QueryAnnotation(name=Name(word.text, word.span), text=str(text.value), span=span)
+
+
+# --- bodies --------------------------------------------------------------------------------------
+
+
+def _body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutation, ...]:
+    found: Read | None = None
+    statements: list[Mutation] = []
+    predicates = Predicates(cursor, names_properties=True)
+
+    def item() -> None:
+        nonlocal found
+        token = cursor.peek()
+        word = _start_word(cursor)
+        if word in MUTATIONS:
+            if found is not None:
+                help = "write two queries: one that reads, one that changes"
+                cursor.report(token.span, "a query either reads or changes data, not both", help)
+            statements.append(mutation(cursor, word, predicates))
+            if semicolon := cursor.accept(";", ","):
+                cursor.report(semicolon.span, f"unexpected `{semicolon.text}`", "statements need nothing between them")
+        elif found is not None:
+            cursor.refuse(token.span, "a query has one `match`", "put all clauses into the first `match { … }`")
+        else:
+            if statements:
+                help = "write two queries: one that reads, one that changes"
+                cursor.report(token.span, "a query either reads or changes data, not both", help)
+            found = read(cursor, word)
+
+    before = cursor.index
+    cursor.block(
+        opening,
+        f"query `{shown(name)}`",
+        item,
+        starts=lambda: cursor.at(*_STARTS) and cursor.peek().starts_line,
+        ends=lambda: at_query(cursor),
+    )
+    if found is None and not statements:
+        if cursor.index == before + 1:
+            span = opening.span.to(cursor.previous)
+            help = "it needs `match { … } return { … }`, or an `insert`, `update` or `delete`"
+            cursor.report(span, f"query `{shown(name)}` is empty", help)
+        raise GaveUpError
+    return found if found is not None else tuple(statements)
+
+
+def _start_word(cursor: Cursor) -> str:
+    """The keyword that starts a read or a mutation, or the one that was meant; the cursor stays before it."""
+    token = cursor.peek()
+    if token.text in _STARTS or token.text == "return":
+        return token.text
+    if token.kind in (Kind.IDENT, Kind.TYPE):
+        elsewhere = {"select": "match", "find": "match", "create": "insert", "remove": "delete", "merge": "insert"}
+        meant = elsewhere.get(token.text.lower()) or closest(token.text, (*_STARTS, "return"))
+        if meant and (cursor.follows("{") or meant in MUTATIONS):
+            message = f"expected `match`, `insert`, `update` or `delete`, found `{shown(token.text)}`"
+            cursor.report(token.span, message, f"did you mean `{meant}`?")
+            return meant
+    help = None
+    if token.text.lower() == "select":
+        help = "a read is written `match { $p: Person } return { $p.name }`"
+    elif token.kind is Kind.VARIABLE:
+        help = "clauses stand inside `match { … }`"
+    elif token.text == "@":
+        help = "annotations of a query stand between its `)` and its `{`"
+    cursor.fail("`match`, `insert`, `update` or `delete`", help)

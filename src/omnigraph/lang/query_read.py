@@ -1,0 +1,271 @@
+"""A read: `match { … } return { … } order { … } limit n offset n`."""
+
+from dataclasses import dataclass, field
+
+from omnigraph.lang.cursor import Cursor, GaveUpError
+from omnigraph.lang.lexer import Kind, Token, shown
+from omnigraph.lang.literal_parser import whole_number
+from omnigraph.lang.literals import Name
+from omnigraph.lang.names import decapitalised
+from omnigraph.lang.query_ast import Clause, Expr, LiteralExpr, OrderKey, Projection, Read, Variable
+from omnigraph.lang.query_clauses import Clauses, at_block_end, at_query
+from omnigraph.lang.query_expr import expression
+from omnigraph.lang.suggest import closest
+from omnigraph.lang.words import RESERVED, TAIL_ELSEWHERE
+
+_PARTS = ("match", "return", "order", "limit", "offset")
+_DIRECTIONS = {"asc": False, "desc": True}
+_DIRECTIONS_ELSEWHERE = {"ascending": "asc", "descending": "desc", "up": "asc", "down": "desc"}
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What has been read so far, and the place of each part's keyword."""
+
+    clauses: tuple[Clause, ...] = ()
+    projections: tuple[Projection, ...] = ()
+    distinct: bool = False
+    order: tuple[OrderKey, ...] = ()
+    limit: Expr | None = None
+    offset: Expr | None = None
+    seen: list[str] = field(default_factory=list)
+
+
+def read(cursor: Cursor, word: str) -> Read:
+    """The read at the cursor, whose first keyword is, or was meant as, `word`."""
+    start = cursor.peek()
+    parts = _Parts()
+    if word == "return":
+        cursor.report(start.span, "missing `match` before `return`", "a read is written `match { … } return { … }`")
+        parts.seen.append("match")
+    next_word: str | None = word
+    while next_word:
+        keyword = cursor.advance()
+        _check_order(cursor, parts, keyword, next_word)
+        _part(cursor, parts, keyword, next_word)
+        next_word = _next_part(cursor, parts)
+    if "return" not in parts.seen:
+        cursor.missing("missing `return`", "a read ends in `return { … }`")
+    return Read(
+        clauses=parts.clauses,
+        projections=parts.projections,
+        distinct=parts.distinct,
+        order=parts.order,
+        limit=parts.limit,
+        offset=parts.offset,
+        span=start.span.to(cursor.previous),
+    )
+
+
+def _check_order(cursor: Cursor, parts: _Parts, keyword: Token, word: str) -> None:
+    if word in parts.seen:
+        cursor.report(keyword.span, f"`{word}` is given twice", "keep one of them")
+    elif later := [seen for seen in parts.seen if _PARTS.index(seen) > _PARTS.index(word)]:
+        help = "the order is `match`, `return`, `order`, `limit`, `offset`"
+        cursor.report(keyword.span, f"`{word}` stands before `{later[0]}`", help)
+    elif word in ("order", "limit", "offset") and "return" not in parts.seen:
+        parts.seen.append("return")
+        cursor.report(keyword.span, f"missing `return` before `{word}`", "a read is written `match { … } return { … }`")
+    parts.seen.append(word)
+
+
+def _part(cursor: Cursor, parts: _Parts, keyword: Token, word: str) -> None:
+    match word:
+        case "match":
+            if not cursor.at("{"):
+                cursor.fail("`{`", "a match block is written `match { $p: Person }`")
+            parts.clauses = Clauses(cursor).block(cursor.advance(), "the match block")
+        case "return":
+            parts.distinct = cursor.accept("distinct") is not None
+            parts.projections = _projections(cursor, keyword)
+        case "order":
+            parts.order = _order(cursor)
+        case "limit":
+            parts.limit = _count(cursor, word)
+        case _:
+            parts.offset = _count(cursor, word)
+
+
+def _next_part(cursor: Cursor, parts: _Parts) -> str | None:
+    """The keyword of the next part, or the one that was meant; None where the read ends."""
+    while True:
+        token = cursor.peek()
+        if token.text in _PARTS[1:]:
+            return token.text
+        if token.text == "}" and cursor.follows(*_PARTS[1:]):
+            help = "delete it, or look for one too many before it"
+            cursor.report(token.span, f"unexpected `}}` before `{cursor.peek(1).text}`", help)
+            cursor.advance()
+        elif token.text in ("where", "WHERE", "filter"):
+            help = "put the predicate into the match block, where it stands alone"
+            cursor.refuse(token.span, f"unexpected `{token.text}` behind the match block", help)
+        elif token.text == "group":
+            help = "the projections that are no aggregates are the group keys: delete it"
+            cursor.refuse(token.span, "unexpected `group`", help)
+        elif token.kind in (Kind.IDENT, Kind.TYPE) and not at_query(cursor):
+            if meant := _meant_part(token.text, parts):
+                message = f"expected {_expected(parts)}, found `{shown(token.text)}`"
+                cursor.report(token.span, message, f"did you mean `{meant}`?")
+                return meant
+            return None
+        else:
+            return None
+
+
+def _expected(parts: _Parts) -> str:
+    return "`order`, `limit` or `offset`" if "return" in parts.seen else "`return`"
+
+
+def _meant_part(word: str, parts: _Parts) -> str | None:
+    folded = word.lower()
+    if "return" not in parts.seen:
+        return "return" if folded in ("select", "yield") else closest(word, ("return",))
+    return TAIL_ELSEWHERE.get(folded) or closest(word, ("order", "limit", "offset"))
+
+
+# --- return --------------------------------------------------------------------------------------
+
+
+def _projections(cursor: Cursor, keyword: Token) -> tuple[Projection, ...]:
+    found: list[Projection] = []
+
+    def item() -> None:
+        found.append(_projection(cursor))
+        if separator := cursor.accept(",", ";"):
+            if separator.text == ";":
+                cursor.report(separator.span, "expected `,`, found `;`", "projections are separated by `,`")
+            elif extra := cursor.accept(","):
+                cursor.report(extra.span, "unexpected second `,`", "delete it")
+
+    if not cursor.at("{"):
+        cursor.missing(f"missing `{{` behind `{keyword.text}`", "a return is written `return { $p.name }`")
+        while not (cursor.at("}") or cursor.at_end or at_block_end(cursor)):
+            item()
+        return tuple(found)
+    opening = cursor.advance()
+    before = cursor.index
+    cursor.block(
+        opening,
+        "the return block",
+        item,
+        starts=lambda: cursor.peek().starts_line and not cursor.at_kind(Kind.SIGN),
+        ends=lambda: at_block_end(cursor),
+    )
+    if not found and cursor.index == before + 1:
+        span = opening.span.to(cursor.previous)
+        cursor.report(span, "the return block is empty", "say what to return: `return { $p.name }`")
+    return tuple(found)
+
+
+def _projection(cursor: Cursor) -> Projection:
+    token = cursor.peek()
+    if token.kind in (Kind.IDENT, Kind.STRING) and cursor.follows(":"):
+        return _reversed_alias(cursor)
+    value = expression(cursor)
+    alias = None
+    if cursor.accept("as"):
+        alias = _alias(cursor)
+    elif cursor.at("AS"):
+        cursor.report(cursor.advance().span, "unexpected `AS`", "write `as`")
+        alias = _alias(cursor)
+    end = alias.span if alias else value.span
+    return Projection(value=value, alias=alias, span=value.span.to(end))
+
+
+def _reversed_alias(cursor: Cursor) -> Projection:
+    token = cursor.advance()
+    cursor.advance()
+    value = expression(cursor)
+    name = str(token.value) if token.kind is Kind.STRING else token.text
+    text = shown(cursor.source.slice(value.span))
+    help = f"a column is named with `as`: `{text} as {shown(name)}`"
+    cursor.report(token.span, f"unexpected `{shown(token.text)}:` in a return block", help)
+    return Projection(value=value, alias=Name(name, token.span), span=token.span.to(value.span))
+
+
+def _alias(cursor: Cursor) -> Name:
+    token = cursor.peek()
+    if token.kind is Kind.IDENT:
+        cursor.advance()
+        if token.text in RESERVED:
+            cursor.report(token.span, f"`{token.text}` is a reserved word", f"choose another alias, such as `{token.text}_`")
+        return Name(token.text, token.span)
+    fixed = ""
+    if token.kind is Kind.TYPE:
+        fixed, reason = decapitalised(token.text), "an alias starts with a small letter"
+    elif token.kind is Kind.VARIABLE:
+        fixed, reason = str(token.value), "an alias is written without `$`"
+    elif token.kind is Kind.STRING and str(token.value).isidentifier() and str(token.value).isascii():
+        fixed, reason = decapitalised(str(token.value)), "an alias is written without quotes"
+    if not fixed:
+        cursor.fail("an alias", "an alias is a name: `$p.name as name`")
+    cursor.report(token.span, f"expected an alias, found `{shown(token.text)}`", f"{reason}: `{shown(fixed)}`")
+    cursor.advance()
+    return Name(fixed, token.span)
+
+
+# --- order, limit, offset ------------------------------------------------------------------------
+
+
+def _order(cursor: Cursor) -> tuple[OrderKey, ...]:
+    found: list[OrderKey] = []
+    if by := cursor.accept("by", "BY"):
+        cursor.report(by.span, f"unexpected `{by.text}` behind `order`", "an order is written `order { $p.name desc }`")
+
+    def item() -> None:
+        found.append(_key(cursor))
+        if comma := cursor.accept(","):
+            if cursor.at("}"):
+                cursor.report(comma.span, "unexpected `,` before `}`", "delete it, or add a key behind it")
+        elif not (cursor.at("}") or cursor.at_end or at_block_end(cursor)):
+            if cursor.at_kind(Kind.SIGN):
+                cursor.fail("`,` or `}`")
+            cursor.missing("missing `,`", "put a `,` between one key and the next")
+
+    if not cursor.at("{"):
+        cursor.missing("missing `{` behind `order`", "an order is written `order { $p.name desc }`")
+        while not (cursor.at("}") or cursor.at_end or at_block_end(cursor)):
+            item()
+        return tuple(found)
+    opening = cursor.advance()
+    before = cursor.index
+    cursor.block(
+        opening,
+        "the order block",
+        item,
+        starts=lambda: cursor.peek().starts_line and not cursor.at_kind(Kind.SIGN),
+        ends=lambda: at_block_end(cursor),
+    )
+    if not found and cursor.index == before + 1:
+        span = opening.span.to(cursor.previous)
+        cursor.report(span, "the order block is empty", "delete it, or give a key: `order { $p.name }`")
+    return tuple(found)
+
+
+def _key(cursor: Cursor) -> OrderKey:
+    value = expression(cursor)
+    token = cursor.peek()
+    word = token.text if token.text in _DIRECTIONS else None
+    if word is None and token.kind in (Kind.IDENT, Kind.TYPE) and not token.starts_line:
+        folded = token.text.lower()
+        word = folded if folded in _DIRECTIONS else _DIRECTIONS_ELSEWHERE.get(folded)
+        if word:
+            cursor.report(token.span, f"expected `asc` or `desc`, found `{token.text}`", f"write `{word}`")
+    if word is None:
+        return OrderKey(value=value, span=value.span)
+    cursor.advance()
+    return OrderKey(value=value, descending=_DIRECTIONS[word], span=value.span.to(token.span))
+
+
+def _count(cursor: Cursor, word: str) -> Expr:
+    token = cursor.peek()
+    if token.kind is Kind.VARIABLE:
+        cursor.advance()
+        return Variable(name=str(token.value), span=token.span)
+    if token.kind is Kind.IDENT and not token.starts_line and token.text not in RESERVED:
+        help = f"a parameter starts with `$`: did you mean `${shown(token.text)}`?"
+        cursor.report(token.span, f"expected a number behind `{word}`, found `{shown(token.text)}`", help)
+        cursor.advance()
+        return Variable(name=token.text, span=token.span)
+    value = whole_number(cursor, f"a whole number or a parameter behind `{word}`")
+    return LiteralExpr(value=value, span=value.span)

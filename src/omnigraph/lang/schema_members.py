@@ -1,0 +1,291 @@
+"""What stands in the body of a type: properties and constraints; and annotations, which stand in many places."""
+
+from omnigraph.lang.cursor import Cursor
+from omnigraph.lang.lexer import Kind, Token, shown
+from omnigraph.lang.literal_parser import at_literal, literal, whole_number
+from omnigraph.lang.literals import (
+    BASE_TYPES,
+    DateLiteral,
+    DateTimeLiteral,
+    FloatLiteral,
+    IntLiteral,
+    Literal,
+    Name,
+    StringLiteral,
+)
+from omnigraph.lang.names import comma_list, decapitalised, property_name
+from omnigraph.lang.schema_ast import (
+    Annotation,
+    Bound,
+    CardDecl,
+    CheckDecl,
+    Constraint,
+    IndexDecl,
+    KeyDecl,
+    PropertyDecl,
+    RangeDecl,
+    UniqueDecl,
+)
+from omnigraph.lang.source import Span
+from omnigraph.lang.suggest import closest
+from omnigraph.lang.type_parser import property_type
+
+CONSTRAINTS = ("key", "unique", "index", "range", "check")
+_SHAPES = {
+    "key": "@key(name)",
+    "unique": "@unique(name)",
+    "index": "@index(name)",
+    "range": "@range(age, 0..200)",
+    "check": '@check(name, "pattern")',
+}
+
+
+def at_property(cursor: Cursor) -> bool:
+    """Whether a property or a constraint starts at the cursor, on a line of its own."""
+    token = cursor.peek()
+    if not token.starts_line:
+        return False
+    return token.text == "@" or (token.kind in (Kind.IDENT, Kind.TYPE) and cursor.peek(1).kind is not Kind.END)
+
+
+def at_constraint(cursor: Cursor) -> bool:
+    """Whether the annotation at the cursor is a constraint of the whole type: a known name with parentheses."""
+    return cursor.at("@") and cursor.follows(*CONSTRAINTS) and cursor.peek(2).text == "("
+
+
+def property_decl(cursor: Cursor) -> PropertyDecl:
+    """`name: Type? @annotations`."""
+    first = cursor.peek()
+    if first.text in BASE_TYPES and cursor.peek(1).kind is Kind.IDENT and not cursor.peek(1).starts_line:
+        cursor.advance()
+        name = property_name(cursor, "a property name")
+        help = f"the name stands first: `{name.text}: {first.text}`"
+        cursor.refuse(first.span.to(name.span), f"expected a property, found `{first.text} {name.text}`", help)
+    name = property_name(cursor, "a property")
+    nullable = False
+    if question := cursor.accept("?"):
+        cursor.report(question.span, "unexpected `?` behind a name", f"`?` stands behind the type: `{name.text}: String?`")
+        nullable = True
+    _colon(cursor, name)
+    type_, has_question = property_type(cursor)
+    if equals := cursor.accept("="):
+        cursor.report(equals.span, "unexpected `=` behind a type", "a default is written `@default(…)`")
+        literal(cursor)
+    annotations: list[Annotation] = []
+    while cursor.at("@") and not at_constraint(cursor):
+        annotations.append(annotation(cursor))
+        if question := cursor.accept("?"):
+            cursor.report(question.span, "unexpected `?` behind an annotation", "`?` stands directly behind the type")
+            nullable = True
+    return PropertyDecl(
+        name=name,
+        type=type_,
+        nullable=nullable or has_question,
+        annotations=tuple(annotations),
+        span=name.span.to(cursor.previous),
+    )
+
+
+def _colon(cursor: Cursor, name: Name) -> None:
+    if cursor.accept(":"):
+        return
+    token = cursor.peek()
+    is_type = token.kind is Kind.TYPE or token.text in ("[", "enum", "?") or token.kind is Kind.IDENT
+    if is_type and not token.starts_line:
+        cursor.missing(f"missing `:` behind `{name.text}`", f"a property is written `{name.text}: String`")
+    elif token.text in ("=", "->", "=>"):
+        cursor.report(token.span, f"expected `:`, found `{token.text}`", f"a property is written `{name.text}: String`")
+        cursor.advance()
+    else:
+        cursor.fail(f"`:` and a type behind `{shown(name.text)}`")
+
+
+def constraint(cursor: Cursor) -> Constraint:
+    """`@key(…)`, `@unique(…)`, `@index(…)`, `@range(…)` or `@check(…)`; the caller has seen that one is there."""
+    at = cursor.advance()
+    word = cursor.advance().text
+    cursor.advance()
+    if word == "range":
+        return _range(cursor, at)
+    if word == "check":
+        return _check(cursor, at)
+    columns: list[Name] = []
+    if cursor.at(")"):
+        cursor.fail("a property name", f"for example `{_SHAPES[word]}`")
+    comma_list(cursor, lambda: columns.append(_column(cursor, word)), closing=")", what="a property")
+    span = at.span.to(cursor.previous)
+    match word:
+        case "key":
+            return KeyDecl(columns=tuple(columns), span=span)
+        case "unique":
+            return UniqueDecl(columns=tuple(columns), span=span)
+        case _:
+            return IndexDecl(columns=tuple(columns), span=span)
+
+
+def _column(cursor: Cursor, word: str) -> Name:
+    if not cursor.at_kind(Kind.IDENT, Kind.TYPE, Kind.STRING):
+        cursor.fail("a property name", f"for example `{_SHAPES[word]}`")
+    return property_name(cursor, "a property name")
+
+
+def _range(cursor: Cursor, at: Token) -> RangeDecl:
+    column = _column(cursor, "range")
+    if not cursor.accept(","):
+        if at_literal(cursor) or cursor.at(".."):
+            cursor.missing("missing `,`", f"for example `{_SHAPES['range']}`")
+        else:
+            cursor.fail("`,`", f"for example `{_SHAPES['range']}`")
+    low = None if cursor.at("..", ")") else _bound(cursor)
+    if comma := cursor.accept(","):
+        cursor.report(comma.span, "expected `..`, found `,`", "a range is written `low..high`")
+    else:
+        cursor.expect("..", "a range is written `low..high`; either end may be left out")
+    high = None if cursor.at(")") else _bound(cursor)
+    return RangeDecl(column=column, low=low, high=high, span=at.span.to(cursor.expect(")").span))
+
+
+def _bound(cursor: Cursor) -> Bound:
+    if cursor.at("*"):
+        cursor.refuse(cursor.peek().span, "`*` is not a bound", "an open end is left out: `0..`")
+    if not at_literal(cursor):
+        cursor.fail("a number")
+    start = cursor.peek()
+    found = literal(cursor)
+    if isinstance(found, IntLiteral | FloatLiteral | DateLiteral | DateTimeLiteral):
+        return found
+    help = 'a bound is a number, `date("…")` or `datetime("…")`'
+    cursor.refuse(found.span, f"`{shown(start.text)}` is not a bound", help)
+
+
+def _check(cursor: Cursor, at: Token) -> CheckDecl:
+    column = _column(cursor, "check")
+    if not cursor.accept(","):
+        if cursor.at_kind(Kind.STRING):
+            cursor.missing("missing `,`", f"for example `{_SHAPES['check']}`")
+        else:
+            cursor.fail("`,`", f"for example `{_SHAPES['check']}`")
+    pattern = cursor.peek()
+    if pattern.kind is not Kind.STRING:
+        cursor.fail("the pattern as a string", f"for example `{_SHAPES['check']}`")
+    cursor.advance()
+    span = at.span.to(cursor.expect(")").span)
+    return CheckDecl(column=column, pattern=str(pattern.value), pattern_span=pattern.span, span=span)
+
+
+# --- annotations ---------------------------------------------------------------------------------
+
+
+def annotation(cursor: Cursor) -> Annotation:
+    """`@name`, `@name(argument)` or `@name(argument, option=literal)`."""
+    at = cursor.advance()
+    name = annotation_name(cursor)
+    if name.text == "card" and cursor.at("("):
+        # Where it does not belong; without its argument, so that the binder can say just that.
+        return Annotation(name=name, span=card(cursor, at).span)
+    argument: Literal | Name | None = None
+    options: list[tuple[Name, Literal]] = []
+    if cursor.at("("):
+        cursor.advance()
+        argument = _argument(cursor, name)
+        while cursor.accept(","):
+            options.append(_option(cursor, name))
+        cursor.expect(")")
+    return Annotation(name=name, argument=argument, options=tuple(options), span=at.span.to(cursor.previous))
+
+
+def annotation_name(cursor: Cursor) -> Name:
+    """The word behind an `@`."""
+    token = cursor.peek()
+    if token.kind is Kind.TYPE:
+        fixed = decapitalised(token.text)
+        help = f"annotations start with a small letter: did you mean `@{fixed}`?"
+        cursor.report(token.span, f"unexpected annotation `@{token.text}`", help)
+        cursor.advance()
+        return Name(fixed, token.span)
+    if token.kind is not Kind.IDENT:
+        cursor.fail("the annotation's name behind `@`")
+    cursor.advance()
+    return Name(token.text, token.span)
+
+
+def _argument(cursor: Cursor, name: Name) -> Literal | Name:
+    token = cursor.peek()
+    if token.text == ")":
+        cursor.fail("an argument", f"write `@{name.text}` without parentheses, or an argument in them")
+    if at_literal(cursor):
+        return literal(cursor)
+    if token.kind is Kind.TYPE:
+        cursor.report(token.span, f"expected a value, found `{token.text}`", f'write it as a string: `"{token.text}"`')
+        cursor.advance()
+        return StringLiteral(token.text, token.span)
+    if token.kind is not Kind.IDENT:
+        cursor.fail("a value or a name")
+    cursor.advance()
+    if cursor.at("="):
+        cursor.refuse(token.span, f"the first argument of `@{name.text}` has no name", f"delete `{token.text} =`")
+    return Name(token.text, token.span)
+
+
+def _option(cursor: Cursor, name: Name) -> tuple[Name, Literal]:
+    token = cursor.peek()
+    if token.kind is not Kind.IDENT or not cursor.follows("="):
+        if name.text in CONSTRAINTS:
+            help = f"put `@{name.text}(…)` into the body: `{{ @{name.text}(…) }}`"
+            cursor.refuse(name.span, f"`@{name.text}` with more than one argument can't stand here", help)
+        cursor.fail("an option", f'further arguments have names: `@{name.text}("…", model="…")`')
+    cursor.advance()
+    cursor.advance()
+    return Name(token.text, token.span), literal(cursor)
+
+
+# --- cardinality ---------------------------------------------------------------------------------
+
+
+def card(cursor: Cursor, at: Token) -> CardDecl:
+    """`(min..max)` behind `@card`."""
+    cursor.expect("(")
+    start = cursor.peek()
+    if start.text in ("*", ".."):
+        cursor.report(start.span, "expected the least number", "write `0..*` or `0..1`")
+        low = 0
+        cursor.accept("*")
+    elif start.kind is Kind.STRING:
+        cursor.refuse(start.span, "expected a range, found a string", f"write it without quotes: `{shown(str(start.value))}`")
+    else:
+        low = whole_number(cursor, "the least number of edges").value
+    high = _card_end(cursor, start, low)
+    return CardDecl(low=low, high=high, span=at.span.to(cursor.expect(")").span))
+
+
+def _card_end(cursor: Cursor, start: Token, low: int) -> int | None:
+    if cursor.at(")"):
+        if start.text == "*":
+            return None
+        cursor.report(start.span, "expected a range, found one number", f"write `{low}..{low}` or `{low}..*`")
+        return low
+    if comma := cursor.accept(",", "-"):
+        end = cursor.peek().text
+        help = f"a range is written with `..`: `{low}..{shown(end)}`"
+        cursor.report(comma.span, f"expected `..`, found `{comma.text}`", help)
+    elif not cursor.accept("..") and start.text != "*":
+        cursor.fail("`..`", f"a range is written `{low}..1` or `{low}..*`")
+    if cursor.accept("*") or cursor.at(")"):
+        return None
+    return whole_number(cursor, "the largest number of edges, or `*`").value
+
+
+def suggested_constraint(word: str) -> str | None:
+    """The constraint that `word` is a slip for."""
+    return closest(word, CONSTRAINTS)
+
+
+def unexpected_annotation(cursor: Cursor, span: Span, name: str) -> None:
+    """Report an annotation that stands where only constraints may."""
+    if name in CONSTRAINTS:
+        help = f"name its properties: `{_SHAPES[name]}`, or put `@{name}` behind a property"
+    elif meant := suggested_constraint(name):
+        help = f"did you mean `{_SHAPES[meant]}`?"
+    else:
+        help = "put it behind a property, or before the `{` of the type"
+    cursor.report(span, f"`@{name}` can't stand alone in a body", help)

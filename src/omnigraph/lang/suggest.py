@@ -1,0 +1,57 @@
+"""The nearest known word to one that is not known."""
+
+from collections.abc import Iterable
+
+MAX_WORD = 64
+"""Longer words get no suggestion: nobody mistypes them, and the work stays bounded."""
+
+
+def closest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `word` is most likely a slip for, or None when none is near.
+
+    The same letters in another case win; otherwise the fewest insertions, deletions, replacements and swaps of
+    neighbours, up to about a third of the word. Ties go to the first in alphabetical order.
+    """
+    if not word or len(word) > MAX_WORD:
+        return None
+    folded = word.lower()
+    allowed = _allowed(len(word))
+    best: tuple[int, int, str] | None = None
+    for candidate in set(candidates):
+        if candidate == word or len(candidate) > MAX_WORD or abs(len(candidate) - len(word)) > allowed:
+            continue
+        limit = min(allowed, _allowed(len(candidate)), best[0] if best else allowed)
+        distance = _distance(folded, candidate.lower(), limit)
+        if distance is None:
+            continue
+        # A slip rarely changes the first letter, so among equally near words one that keeps it is likelier.
+        rank = (distance, int(candidate[:1].lower() != folded[0]), candidate)
+        if best is None or rank < best:
+            best = rank
+    return best[2] if best else None
+
+
+def _allowed(length: int) -> int:
+    """How many slips a word of this length may have."""
+    if length <= 2:
+        return 0
+    return 1 if length <= 4 else 2 if length <= 9 else 3
+
+
+def _distance(left: str, right: str, limit: int) -> int | None:
+    """The edit distance with swaps of neighbours, or None when it is above `limit`."""
+    if abs(len(left) - len(right)) > limit:
+        return None
+    before_last: list[int] = []
+    last = list(range(len(right) + 1))
+    for row, a in enumerate(left, 1):
+        current = [row]
+        for column, b in enumerate(right, 1):
+            cost = min(last[column] + 1, current[column - 1] + 1, last[column - 1] + (a != b))
+            if row > 1 and column > 1 and a == right[column - 2] and left[row - 2] == b:
+                cost = min(cost, before_last[column - 2] + 1)
+            current.append(cost)
+        if min(current) > limit:
+            return None
+        before_last, last = last, current
+    return last[-1] if last[-1] <= limit else None

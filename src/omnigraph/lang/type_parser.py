@@ -1,0 +1,146 @@
+"""The types of properties and parameters."""
+
+from omnigraph.lang.cursor import Cursor
+from omnigraph.lang.lexer import MAX_NAME, Kind, Language, Token, shown
+from omnigraph.lang.literal_parser import whole_number
+from omnigraph.lang.literals import BASE_TYPES, BaseType, EnumType, ListType, Name, TypeExpr, VectorType
+from omnigraph.lang.names import comma_list
+from omnigraph.lang.suggest import closest
+from omnigraph.lang.words import TYPES_ELSEWHERE
+
+_ALL_TYPES = "the types are String, Blob, Bool, I32, I64, U32, U64, F32, F64, Date, DateTime, Vector(N), enum(…) and [T]"
+
+
+def property_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
+    """A type and whether a `?` stands behind it."""
+    nullable = False
+    if question := cursor.accept("?"):
+        cursor.report(question.span, "unexpected `?` before a type", "`?` stands behind the type: `String?`")
+        nullable = True
+    type_ = _core(cursor)
+    if cursor.accept("?"):
+        nullable = True
+    while again := cursor.accept("?"):
+        cursor.report(again.span, "unexpected second `?`", "one `?` makes a type nullable")
+    if cursor.at("!") and cursor.is_glued():
+        help = "a type without `?` is required already: delete the `!`"
+        cursor.report(cursor.peek().span, "unexpected `!` behind a type", help)
+        cursor.advance()
+    return type_, nullable
+
+
+def _core(cursor: Cursor) -> TypeExpr:
+    token = cursor.peek()
+    if token.text == "[":
+        return _list(cursor)
+    if token.text.lower() == "enum" and cursor.follows("("):
+        return _enum(cursor)
+    if token.text.lower() == "vector":
+        return _vector(cursor)
+    base = _base(cursor)
+    if cursor.at("[") and cursor.follows("]") and cursor.is_glued():
+        span = token.span.to(cursor.peek(1).span)
+        cursor.report(span, f"unexpected `[]` behind `{base.name}`", f"a list is written `[{base.name}]`")
+        cursor.advance()
+        cursor.advance()
+        return ListType(base, span)
+    return base
+
+
+def _base(cursor: Cursor) -> BaseType:
+    token = cursor.peek()
+    if token.kind not in (Kind.TYPE, Kind.IDENT) or (token.starts_line and token.kind is Kind.IDENT):
+        if token.starts_line:
+            cursor.missing("missing type", _ALL_TYPES)
+        cursor.fail("a type", _ALL_TYPES)
+    if token.text in BASE_TYPES:
+        cursor.advance()
+        return BaseType(token.text, token.span)
+    if cursor.follows("<"):
+        help = "a list is written `[String]`, a vector `Vector(768)`"
+        cursor.refuse(token.span, f"unknown type `{token.text}<…>`", help)
+    folded = token.text.lower()
+    meant = TYPES_ELSEWHERE.get(folded) or closest(token.text, BASE_TYPES)
+    if meant is None:
+        help = _ALL_TYPES
+        if token.text == "enum":
+            help = "an enum lists its values: `enum(draft, published)`"
+        elif token.kind is Kind.TYPE and cursor.language is Language.SCHEMA:
+            help += "; to refer to a node, declare an edge"
+        cursor.refuse(token.span, f"unknown type `{shown(token.text)}`", help)
+    cursor.report(token.span, f"unknown type `{token.text}`", f"did you mean `{meant}`?")
+    cursor.advance()
+    return BaseType(meant, token.span)
+
+
+def _list(cursor: Cursor) -> ListType:
+    opening = cursor.advance()
+    with cursor.nested():
+        element = _core(cursor)
+        if question := cursor.accept("?"):
+            help = "the items of a list are never null; for a list that may be null, write `[…]?`"
+            cursor.report(question.span, "unexpected `?` inside a list type", help)
+    span = opening.span.to(cursor.expect("]", f"the list's `[` stands in {cursor.place(opening.span)}").span)
+    if isinstance(element, BaseType):
+        return ListType(element, span)
+    is_schema = cursor.language is Language.SCHEMA
+    help = "a list holds a base type, such as `[String]` or `[F64]`"
+    cursor.refuse(element.span, "a list can't hold this type", help, code="S020" if is_schema else None)
+
+
+def _vector(cursor: Cursor) -> VectorType:
+    word = cursor.advance()
+    if word.text != "Vector":
+        cursor.report(word.span, f"unknown type `{word.text}`", "did you mean `Vector`?")
+    if not cursor.at("("):
+        cursor.fail("`(`", "a Vector has a size: `Vector(768)`")
+    cursor.advance()
+    size = whole_number(cursor, "the size of the Vector")
+    return VectorType(size.value, word.span.to(cursor.expect(")").span))
+
+
+def _enum(cursor: Cursor) -> EnumType:
+    word = cursor.advance()
+    opening = cursor.advance()
+    if word.text != "enum":
+        cursor.report(word.span, f"unknown type `{word.text}`", "did you mean `enum`?")
+    if cursor.language is Language.QUERY:
+        help = "use `String`: a String is compared with an enum as it is"
+        cursor.report(word.span, "a parameter can't have an enum type", help)
+    values: list[Name] = []
+    if closing := cursor.accept(")"):
+        span = opening.span.to(closing.span)
+        code = "S019" if cursor.language is Language.SCHEMA else None
+        cursor.report(span, "an enum needs at least one value", "for example `enum(draft, published)`", code=code)
+    else:
+        comma_list(cursor, lambda: values.append(_enum_value(cursor)), closing=")", what="a value")
+    return EnumType(tuple(values), word.span.to(cursor.previous))
+
+
+def _enum_value(cursor: Cursor) -> Name:
+    """Letters, digits, `_` and `-`, which are several tokens with nothing between them."""
+    first = cursor.peek()
+    if first.kind is Kind.STRING:
+        cursor.advance()
+        value = str(first.value)
+        help = f"values are written without quotes: `{shown(value)}`" if _is_value(value) else "no spaces and signs"
+        cursor.report(first.span, "expected a value of the enum, found a string", help)
+        return Name(value, first.span)
+    if not _is_value_part(first):
+        cursor.fail("a value of the enum", "values are made of letters, digits, `_` and `-`")
+    span = cursor.advance().span
+    while cursor.is_glued() and _is_value_part(cursor.peek()):
+        span = span.to(cursor.advance().span)
+    text = cursor.source.slice(span)
+    if len(text) > MAX_NAME and span != first.span:  # a single name that is too long, the lexer reports
+        message = f"a value has at most {MAX_NAME} characters, and `{shown(text)}` has {len(text)}"
+        cursor.report_limit(span, message, "shorten it")
+    return Name(text[:MAX_NAME], span)
+
+
+def _is_value_part(token: Token) -> bool:
+    return token.kind in (Kind.IDENT, Kind.TYPE, Kind.INT) or token.text in ("-", "--")
+
+
+def _is_value(text: str) -> bool:
+    return text.isascii() and text.replace("-", "").replace("_", "").isalnum()

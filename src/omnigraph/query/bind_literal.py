@@ -1,0 +1,82 @@
+"""Literals as typed constants: by themselves, or in the type of what they stand next to."""
+
+from typing import assert_never
+
+from omnigraph.lang import literals as lit
+from omnigraph.query.expr import Const
+from omnigraph.query.narrow import exact
+from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.types import ListOf, Scalar, ValueType, comparable, is_numeric, is_text
+from omnigraph.schema.values import from_literal
+
+
+def natural_type(literal: lit.Literal) -> ValueType | None:
+    """The type that a literal has by itself; None for null and for a list of nothing or of different things."""
+    match literal:
+        case lit.StringLiteral():
+            return Scalar.STRING
+        case lit.IntLiteral():
+            return Scalar.I64 if literal.value < 2**63 else Scalar.U64
+        case lit.FloatLiteral():
+            return Scalar.F64
+        case lit.BoolLiteral():
+            return Scalar.BOOL
+        case lit.DateLiteral():
+            return Scalar.DATE
+        case lit.DateTimeLiteral():
+            return Scalar.DATETIME
+        case lit.NullLiteral():
+            return None
+        case lit.ListLiteral():
+            return _list_type(literal)
+        case _:
+            assert_never(literal)
+
+
+def natural(literal: lit.Literal) -> Const | Misfit:
+    """The constant of a literal that stands by itself; null and the empty list are taken for text."""
+    if isinstance(literal, lit.NullLiteral):
+        return Const(value=None, type=Scalar.STRING, origin=literal.span)
+    type_ = natural_type(literal)
+    if type_ is None:
+        if isinstance(literal, lit.ListLiteral) and not literal.items:
+            return Const(value=(), type=ListOf(Scalar.STRING), origin=literal.span)
+        return Misfit("the items of a list have one type, and none is null or a list")
+    value = from_literal(type_, literal)
+    return value if isinstance(value, Misfit) else Const(value=value, type=type_, origin=literal.span)
+
+
+def beside(type_: ValueType, literal: lit.Literal) -> Const | Misfit | None:
+    """The constant of a literal that is compared with a value of that type; None when they don't compare.
+
+    A number keeps a type of its own when the other type has no equal value. A misfit is a text that is none of an
+    enum's values, a day that no calendar has, or a number beyond 64 bits.
+    """
+    if isinstance(literal, lit.NullLiteral):
+        return Const(value=None, type=type_, origin=literal.span)
+    own = natural_type(literal)
+    if own is None or not comparable(own, type_):
+        return None
+    if isinstance(literal, lit.IntLiteral | lit.FloatLiteral) and isinstance(type_, Scalar):
+        equal = exact(literal.value, type_)
+        if equal is not None:
+            return Const(value=equal, type=type_, origin=literal.span)
+        return natural(literal)
+    value = from_literal(type_, literal)
+    return value if isinstance(value, Misfit) else Const(value=value, type=type_, origin=literal.span)
+
+
+def _list_type(literal: lit.ListLiteral) -> ValueType | None:
+    types = {natural_type(item) for item in literal.items}
+    if len(types) == 1:
+        (only,) = types
+        return ListOf(only) if isinstance(only, Scalar) else None
+    known = {type_ for type_ in types if type_ is not None}
+    if len(known) < len(types) or not known or not all(is_numeric(type_) for type_ in known):
+        return None
+    return ListOf(Scalar.F64) if Scalar.F64 in known else ListOf(Scalar.U64)
+
+
+def is_texty(type_: ValueType | None) -> bool:
+    """String or enum."""
+    return type_ is not None and is_text(type_)

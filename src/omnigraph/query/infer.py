@@ -1,0 +1,184 @@
+"""Types of variables and directions of hops, found to a fixed point: the order of clauses carries no meaning.
+
+An edge from A to B allows two readings of a hop between different types: (A, B) as stored, or (B, A) backwards. A
+variable starts with the type it is bound to, or with none, and hops narrow the choice at both ends until nothing
+changes. A hop that both readings fit then runs as stored. If that asks for two types of one variable, it is an error
+that names the variable: picking one by the order of the clauses would give that order a meaning.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.lang import query_ast as ast
+from omnigraph.query.ir import Direction
+from omnigraph.schema.catalog import EdgeType
+from omnigraph.schema.findings import Findings, listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopDraft:
+    """A hop whose direction is to be found; `edge` None is unknown and already reported.
+
+    `is_settled` says that something about the hop is reported: its ends get their types, but nothing more is said.
+    """
+
+    clause: ast.Traversal
+    source: str
+    target: str
+    edge: EdgeType | None
+    is_settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to read a hop: the types at its source and target."""
+
+    source: str
+    target: str
+    direction: Direction
+
+
+@dataclass
+class Inference:
+    """Candidates of every variable of one block.
+
+    `choices` holds the types that a variable can have; a variable that is missing can have any. `broken` are the
+    variables about whose type something is already reported: they fit everything.
+    """
+
+    findings: Findings
+    choices: dict[str, frozenset[str]]
+    broken: set[str]
+    failed: set[int] = field(default_factory=set)
+
+    def run(self, hops: list[HopDraft]) -> None:
+        """Narrow all choices to one type each, or mark the variable as broken."""
+        touching: dict[str, list[int]] = {}
+        for place, hop in enumerate(hops):
+            for name in dict.fromkeys((hop.source, hop.target)):
+                touching.setdefault(name, []).append(place)
+        self._narrow_all(hops, touching)
+        self._spread_doubt(hops, touching)
+        self._take_stored_direction(hops)
+        self.broken.update(name for name in touching if not self._is_decided(name))
+
+    def direction(self, hop: HopDraft) -> Direction:
+        """The direction of a hop after `run`; meaningless when its ends are broken."""
+        if hop.clause.is_undirected:
+            return Direction.BOTH
+        found = self._fitting(hop)
+        return found[0].direction if found else Direction.OUT
+
+    def _narrow_all(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
+        """Hops with a decided end come first, so that an error is blamed on what contradicts a decision."""
+        urgent = deque(n for n, hop in enumerate(hops) if self._is_decided(hop.source) or self._is_decided(hop.target))
+        later = deque(range(len(hops)))
+        while urgent or later:
+            place = (urgent or later).popleft()
+            for name in self._narrow(hops[place], place):
+                (urgent if self._is_decided(name) else later).extend(touching[name])
+
+    def _is_decided(self, name: str) -> bool:
+        return name not in self.broken and len(self.choices.get(name, ())) == 1
+
+    def _narrow(self, hop: HopDraft, place: int) -> list[str]:
+        """The ends that a hop has narrowed."""
+        if hop.edge is None or place in self.failed:
+            return []
+        found = self._fitting(hop)
+        if not found:
+            self.failed.add(place)
+            if not hop.is_settled:
+                _report_misfit(hop, hop.edge, self.choices, self.findings)
+            return []
+        sides = {
+            hop.source: frozenset(reading.source for reading in found),
+            hop.target: frozenset(reading.target for reading in found),
+        }
+        return [name for name, types in sides.items() if self._restrict(name, types)]
+
+    def _fitting(self, hop: HopDraft) -> tuple[Reading, ...]:
+        return tuple(
+            reading
+            for reading in _readings(hop.edge)
+            if self._can_be(hop.source, reading.source)
+            and self._can_be(hop.target, reading.target)
+            and (hop.source != hop.target or reading.source == reading.target)
+        )
+
+    def _can_be(self, name: str, type_: str) -> bool:
+        return name in self.broken or name not in self.choices or type_ in self.choices[name]
+
+    def _restrict(self, name: str, types: frozenset[str]) -> bool:
+        if name in self.broken or self.choices.get(name) == types:
+            return False
+        self.choices[name] = types
+        return True
+
+    def _spread_doubt(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
+        """A variable that only something wrong could decide is broken too: a guess would lead to more errors."""
+        for place, hop in enumerate(hops):
+            if hop.edge is None or place in self.failed:
+                self.broken.update(name for name in (hop.source, hop.target) if not self._is_decided(name))
+        todo = [name for name in touching if name in self.broken]
+        while todo:
+            for place in touching[todo.pop()]:
+                for name in (hops[place].source, hops[place].target):
+                    if name not in self.broken and not self._is_decided(name):
+                        self.broken.add(name)
+                        todo.append(name)
+
+    def _take_stored_direction(self, hops: list[HopDraft]) -> None:
+        taken: dict[str, str] = {}
+        for place, hop in enumerate(hops):
+            if hop.edge is None or place in self.failed or self.broken & {hop.source, hop.target}:
+                continue
+            if len(self._fitting(hop)) < 2:
+                continue
+            ends = ((hop.clause.source, hop.source, hop.edge.source), (hop.clause.target, hop.target, hop.edge.target))
+            for written, name, type_ in ends:
+                other = taken.setdefault(name, type_)
+                if other != type_:
+                    message = f"`${written.name}` could be `{other}` or `{type_}`"
+                    help_ = f"say which: `${written.name}: {other}` or `${written.name}: {type_}`"
+                    self.findings.error("T5", written.span, message, help_)
+                    self.broken.add(name)
+        for name, type_ in taken.items():
+            self.choices[name] = frozenset({type_})
+
+
+def _readings(edge: EdgeType | None) -> tuple[Reading, ...]:
+    if edge is None:
+        return ()
+    stored = Reading(edge.source, edge.target, Direction.OUT)
+    if edge.source == edge.target:
+        return (stored,)
+    return (stored, Reading(edge.target, edge.source, Direction.IN))
+
+
+def _report_misfit(hop: HopDraft, edge: EdgeType, choices: Mapping[str, frozenset[str]], findings: Findings) -> None:
+    ends = {edge.source, edge.target}
+    runs = f"`{edge.name}` runs from `{edge.source}` to `{edge.target}`"
+    help_ = f"{runs}; use an edge that fits, or another variable"
+    for written, name in ((hop.clause.source, hop.source), (hop.clause.target, hop.target)):
+        types = choices.get(name)
+        if types is not None and not types & ends:
+            message = f"`${written.name}` is {_one_of(types)}, which is no end of `{edge.name}`"
+            findings.error("T5", written.span, message, help_)
+            return
+    target = hop.clause.target
+    if hop.source == hop.target:
+        message = f"`${target.name}` can't be both ends of `{edge.name}`"
+        findings.error("T5", target.span, message, f"{runs}; use two variables")
+        return
+    source_types, target_types = choices.get(hop.source, frozenset()), choices.get(hop.target, frozenset())
+    message = (
+        f"`${target.name}` is {_one_of(target_types)} and `${hop.clause.source.name}` is {_one_of(source_types)},"
+        f" which are not the two ends of `{edge.name}`"
+    )
+    findings.error("T5", target.span, message, help_)
+
+
+def _one_of(types: Iterable[str]) -> str:
+    return f"of type {listed(sorted(types), 'or')}"

@@ -1,0 +1,64 @@
+"""Comparisons of a column with a number, in the column's own type and exact.
+
+An index holds values of its column's type, so a number next to a column is replaced by one of that type, and the
+operator with it: `age < 2.7` on an I32 is `age <= 2`. A number that no value equals makes `=` a comparison that is
+never true and `!=` one that always is, both still unknown for null.
+"""
+
+import math
+import struct
+import sys
+from dataclasses import dataclass
+
+from omnigraph.query.expr import Op
+from omnigraph.schema.types import INTEGER_RANGES, Scalar
+
+_LARGEST = {Scalar.F64: sys.float_info.max, Scalar.F32: (2 - 2**-23) * 2.0**127}
+_WHEN_BELOW = {Op.LT: Op.LE, Op.GE: Op.GT}
+_WHEN_ABOVE = {Op.LE: Op.LT, Op.GT: Op.GE}
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """`column op value`, which says the same as the comparison that was asked for."""
+
+    op: Op
+    value: int | float
+
+
+def narrow(op: Op, number: float, column: Scalar) -> Narrowed:
+    """The comparison `column op number` with a value of the column's numeric type."""
+    value = neighbour(number, column)
+    if value == number:
+        return Narrowed(op, value)
+    if op in (Op.EQ, Op.NE):
+        return Narrowed(Op.LT if op is Op.EQ else Op.GE, lowest(column))
+    table = _WHEN_BELOW if value < number else _WHEN_ABOVE
+    return Narrowed(table.get(op, op), value)
+
+
+def exact(number: float, column: Scalar) -> int | float | None:
+    """The value of the column's numeric type that equals the number, or None."""
+    value = neighbour(number, column)
+    return value if value == number else None
+
+
+def neighbour(number: float, column: Scalar) -> int | float:
+    """A value of the type with no other between it and the number; the number itself if the type has it."""
+    if column.is_integer:
+        low, high = INTEGER_RANGES[column]
+        return min(max(math.floor(number), low), high)
+    largest = _LARGEST[column]
+    try:
+        # Through 64 bits to 32: every 32-bit value is a 64-bit one, so the first rounding can't step over any.
+        value = float(number)
+        if column is Scalar.F32:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(largest, number)
+    return value
+
+
+def lowest(column: Scalar) -> int | float:
+    """The smallest value of a numeric type."""
+    return INTEGER_RANGES[column][0] if column.is_integer else -_LARGEST[column]

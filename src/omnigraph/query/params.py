@@ -1,0 +1,201 @@
+"""Parameter values: what a caller gave, checked against what the query declares, before anything is read.
+
+A value may come as JSON (a request, a file), as Python objects (the library) or as text (`--param k=v`). All three
+meet in one check, as strict as the one for loaded data. Beside the JSON form of a type these Python values are taken:
+an aware `datetime` for DateTime, a `date` for Date, `bytes` for Blob, and any sequence, or object with `tolist()`
+(an array), for a list or Vector. Nothing else is converted: a naive `datetime`, a `datetime` for a Date, a number for
+a String or a `bool` for an integer are refused.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import assert_never
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.query.expr import Parameter
+from omnigraph.schema.catalog import Value
+from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.values import BASE64_PREFIX, expected, from_json
+
+_LONGEST_NAME = 60  # characters that a message shows of a name which no query can have declared
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterProblem:
+    """What is wrong with one parameter; `type` and `value` are as shown to people, None where there is none."""
+
+    name: str
+    reason: str
+    type: str | None = None
+    value: str | None = None
+    help: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.help}" if self.help else self.reason
+
+
+class ParameterError(OmnigraphError):
+    """The given parameters don't fit the declared ones; `problems` are all of them."""
+
+    kind = Kind.INVALID
+    code = "invalid_parameters"
+
+    def __init__(self, problems: Iterable[ParameterProblem]) -> None:
+        found = tuple(problems)
+        super().__init__(found)
+        self.problems = found
+
+    def facts(self) -> dict[str, object]:
+        """Every problem as a mapping, so that a program needs no parsing of messages."""
+        return {
+            "parameters": [
+                {"name": p.name, "type": p.type, "value": p.value, "reason": p.reason, "help": p.help}
+                for p in self.problems
+            ]
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+def check_params(declared: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
+    """A typed value for every declared parameter, in declared order; a nullable one that is missing is None.
+
+    Raises `ParameterError` with all problems: unknown names, missing or null required parameters, unfit values.
+    """
+    return _check(declared, given, _from_python)
+
+
+def check_param_texts(declared: Iterable[Parameter], given: Mapping[str, str]) -> dict[str, Value]:
+    """Like `check_params` for texts of a command line, each read by `parse_param_text`."""
+    return _check(declared, given, lambda type_, text: parse_param_text(type_, str(text)))
+
+
+def parse_param_text(type_: ValueType, text: str) -> Value | Misfit:
+    """The typed value of a text such as `42`, `true`, `2026-01-02`, or why it is none.
+
+    Text types, Date, DateTime and Blob take the text as it is, without quotes; lists and vectors are JSON arrays.
+    There is no text for null (`null` is a String's text): a nullable parameter is null when it is left out.
+    """
+    match type_:
+        case EnumOf() | Scalar.STRING | Scalar.BLOB | Scalar.DATE | Scalar.DATETIME:
+            return from_json(type_, text)
+        case ListOf() | VectorOf() | Scalar():
+            try:
+                value: object = json.loads(text)
+            except (ValueError, RecursionError):
+                value = None
+            if value is None or isinstance(value, str):  # `null` and `"42"` are JSON, but no text of these types
+                return Misfit(f"expected {_wanted(type_)}, got {shown(text)}")
+            return from_json(type_, value)
+        case _:
+            assert_never(type_)
+
+
+def _wanted(type_: ListOf | VectorOf | Scalar) -> str:
+    is_array = isinstance(type_, ListOf | VectorOf)
+    return f"{expected(type_)} as a JSON array" if is_array else expected(type_)
+
+
+def _check(
+    declared: Iterable[Parameter],
+    given: Mapping[str, object],
+    convert: Callable[[ValueType, object], Value | Misfit],
+) -> dict[str, Value]:
+    by_name = {parameter.name: parameter for parameter in declared}
+    checked: dict[str, Value] = {}
+    problems = [_unknown(name, by_name) for name in given if name not in by_name]
+    for name, parameter in by_name.items():
+        if given.get(name) is None:
+            if parameter.nullable:
+                checked[name] = None
+            else:
+                problems.append(_absent(parameter, is_null=name in given))
+            continue
+        value = convert(parameter.type, given[name])
+        if isinstance(value, Misfit):
+            problems.append(_misfit(parameter, given[name], value))
+        else:
+            checked[name] = value
+    if problems:
+        raise ParameterError(problems)
+    return checked
+
+
+def _unknown(name: str, by_name: Mapping[str, Parameter]) -> ParameterProblem:
+    near = closest(name, by_name)
+    if near is not None:
+        help_ = f"did you mean `${near}`?"
+    elif by_name:
+        help_ = f"the query takes {', '.join(f'`${known}`' for known in by_name)}"
+    else:
+        help_ = "the query takes no parameters"
+    return ParameterProblem(name, f"unknown parameter `${_clipped(name)}`", help=help_)
+
+
+def _absent(parameter: Parameter, *, is_null: bool) -> ParameterProblem:
+    what = f"parameter `${parameter.name}: {parameter.type}`"
+    if is_null:
+        reason = f"{what} is null, but it is required"
+        help_ = f"give a value, or declare it `{parameter.type}?`"
+    else:
+        reason = f"{what} is missing"
+        help_ = f"give it, or declare it `{parameter.type}?`"
+    return ParameterProblem(parameter.name, reason, str(parameter.type), "null" if is_null else None, help_)
+
+
+def _misfit(parameter: Parameter, value: object, misfit: Misfit) -> ParameterProblem:
+    reason = f"parameter `${parameter.name}: {parameter.type}`: {misfit.reason}"
+    return ParameterProblem(parameter.name, reason, str(parameter.type), shown(value))
+
+
+def _from_python(type_: ValueType, value: object) -> Value | Misfit:
+    form = _json_form(type_, value)
+    return form if isinstance(form, Misfit) else from_json(type_, form)
+
+
+def _json_form(type_: ValueType, value: object) -> object:
+    """The JSON form of a Python value that stands for this very type; any other value as it is."""
+    if type_ is Scalar.DATETIME and isinstance(value, datetime):
+        return _instant(value)
+    if type_ is Scalar.DATE and isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    if type_ is Scalar.BLOB and isinstance(value, bytes):
+        return BASE64_PREFIX + base64.b64encode(value).decode()
+    if isinstance(type_, ListOf | VectorOf):
+        element = type_.element if isinstance(type_, ListOf) else Scalar.F32
+        return _array(element, value)
+    return value
+
+
+def _instant(value: datetime) -> str | Misfit:
+    if value.utcoffset() is None:
+        return Misfit("a datetime needs a time zone")
+    try:
+        return value.astimezone(UTC).isoformat()
+    except OverflowError:
+        return Misfit("the instant lies outside the years 1 to 9999")
+
+
+def _array(element: Scalar, value: object) -> object:
+    to_list = getattr(value, "tolist", None)
+    if callable(to_list):
+        value = to_list()
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
+        return value
+    items: list[object] = []
+    for item in value:
+        form = _json_form(element, item)
+        if isinstance(form, Misfit):
+            return form
+        items.append(form)
+    return items
+
+
+def _clipped(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

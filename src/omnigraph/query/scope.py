@@ -1,0 +1,295 @@
+"""Which variables a block of clauses can see, and what names in its expressions stand for."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from omnigraph.lang import literals as lit
+from omnigraph.lang import query_ast as ast
+from omnigraph.query.expr import Entity, EntityType, Expr, Identity, Meta, NodeRef, Parameter, ParamRef, Prop
+from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What stands for a type that is wrong and already reported, so that nothing is said about its uses."""
+
+
+BROKEN = Broken()
+Known = EntityType | Broken
+
+Reference = ast.Variable | ast.PropertyRef | ast.BareName
+
+
+class Names(Protocol):
+    """What a reference in an expression stands for."""
+
+    def resolve(self, node: Reference) -> Expr | None:
+        """The expression, or None when there is none; that is then already reported."""
+        ...
+
+
+@dataclass(frozen=True)
+class Params:
+    """The declared parameters; one with a wrong type is `broken`: its uses say nothing more."""
+
+    declared: Mapping[str, Parameter]
+    broken: frozenset[str] = frozenset()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.declared or name in self.broken
+
+    def refer(self, node: ast.Variable) -> ParamRef | None:
+        """The use of a declared parameter; None for a broken one."""
+        param = self.declared.get(node.name)
+        if param is None:
+            return None
+        return ParamRef(name=param.name, type=param.type, nullable=param.nullable, origin=node.span)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in declared order, broken ones last."""
+        return (*self.declared, *sorted(self.broken))
+
+
+def declare_params(params: Iterable[ast.ParamDecl], findings: Findings) -> Params:
+    """The parameters of a query with their types; repeated names and impossible types are reported."""
+    declared: dict[str, Parameter] = {}
+    broken: set[str] = set()
+    for param in params:
+        name = param.name.text
+        if name in declared or name in broken:
+            help_ = "give each parameter a name of its own"
+            findings.error("Q003", param.name.span, f"parameter `${name}` is declared twice", help_)
+            continue
+        type_ = _param_type(param.type)
+        if isinstance(type_, str):
+            findings.error("Q000", param.type.span, type_)
+            broken.add(name)
+        else:
+            declared[name] = Parameter(name=name, type=type_, nullable=param.nullable, origin=param.span)
+    return Params(declared, frozenset(broken))
+
+
+def _param_type(type_: lit.TypeExpr) -> ValueType | str:
+    try:
+        match type_:
+            case lit.BaseType():
+                return Scalar(type_.name)
+            case lit.ListType():
+                return ListOf(Scalar(type_.element.name))
+            case lit.VectorType():
+                return VectorOf(type_.size)
+            case lit.EnumType():
+                return EnumOf(tuple(value.text for value in type_.values))
+            case _:
+                assert_never(type_)
+    except ValueError as problem:
+        return str(problem)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The variables of a block and of those around it. `hidden` are names that only blocks inside bind."""
+
+    catalog: Catalog
+    params: Params
+    variables: Mapping[str, Known]
+    hidden: frozenset[str] = frozenset()
+    outer: "Scope | None" = None
+
+    def find(self, name: str) -> Known | None:
+        """The type of a variable, here or around; None when it is not bound."""
+        if name in self.variables:
+            return self.variables[name]
+        return None if self.outer is None else self.outer.find(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every visible variable that has a name."""
+        around = () if self.outer is None else self.outer.names
+        return (*around, *(name for name in self.variables if name not in around))
+
+    def declared(self, type_: EntityType) -> AnyType:
+        """The catalog's entry of a node or edge type."""
+        return self.catalog.nodes[type_.name] if isinstance(type_, NodeRef) else self.catalog.edges[type_.name]
+
+
+@dataclass(frozen=True)
+class ReadNames:
+    """What names stand for in a read: `$v` and `$v.property` are variables, `$p` may be a parameter."""
+
+    scope: Scope
+    findings: Findings
+
+    def resolve(self, node: Reference) -> Expr | None:
+        """See `Names`."""
+        match node:
+            case ast.Variable():
+                return self._variable(node)
+            case ast.PropertyRef():
+                return self._property(node)
+            case ast.BareName():
+                return self._bare(node)
+            case _:
+                assert_never(node)
+
+    def _variable(self, node: ast.Variable) -> Expr | None:
+        if node.name in self.scope.params:
+            return self.scope.params.refer(node)
+        type_ = self._type_of(node)
+        return None if type_ is None else entity(node.name, type_, self.scope, node)
+
+    def _property(self, node: ast.PropertyRef) -> Expr | None:
+        variable = node.variable
+        if variable.name in self.scope.params:
+            if not isinstance(self.scope.find(variable.name), Broken):  # a clash of names is reported where it is
+                help_ = "a parameter is one value: use it without a property, or bind a variable of another name"
+                self.findings.error("T6", variable.span, f"`${variable.name}` is a parameter, not a variable", help_)
+            return None
+        type_ = self._type_of(variable)
+        if type_ is None:
+            return None
+        return self._meta(node, type_) if node.is_meta else self._declared(node, type_)
+
+    def _meta(self, node: ast.PropertyRef, type_: EntityType) -> Identity | None:
+        name = node.name.text
+        allowed = ("id",) if isinstance(type_, NodeRef) else ("id", "src", "dst")
+        if name in allowed:
+            return Identity(variable=node.variable.name, part=Meta(name), origin=node.span)
+        if name in ("src", "dst"):
+            message = f"`@{name}` is an end of an edge, but `${node.variable.name}` is a node of `{type_}`"
+            help_ = "a node has `@id`; bind the edge (`$a $e:edge $b`) and use `$e.@src`, `$e.@dst`"
+            self.findings.error("T2", node.name.span, message, help_)
+        else:
+            what = " and ".join(f"`@{part}`" for part in allowed)
+            self.findings.error("T2", node.name.span, f"unknown id `@{name}` of `{type_}`", f"there is {what}")
+        return None
+
+    def _declared(self, node: ast.PropertyRef, type_: EntityType) -> Prop | None:
+        declared = self.scope.declared(type_)
+        found = declared.property(node.name.text)
+        if found is None:
+            unknown_property(node.name, declared, self.findings)
+            return None
+        name = node.variable.name
+        return Prop(variable=name, name=found.name, type=found.type, nullable=found.nullable, origin=node.span)
+
+    def _bare(self, node: ast.BareName) -> Expr | None:
+        name = node.name.text
+        help_ = f"did you mean `${name}`?" if self.scope.find(name) or name in self.scope.params else None
+        message = f"`{name}` is no variable; an alias can be used in `order` only"
+        self.findings.error("T6", node.span, message, help_ or "variables and parameters start with `$`")
+        return None
+
+    def _type_of(self, node: ast.Variable) -> EntityType | None:
+        if node.name == ast.ANONYMOUS:
+            help_ = "each `$_` is a new variable: give it a name to use it"
+            self.findings.error("T6", node.span, "`$_` has no value", help_)
+            return None
+        found = self.scope.find(node.name)
+        if found is None:
+            self.findings.error("T6", node.span, f"`${node.name}` is not bound", self._unbound_help(node.name))
+        return None if found is None or isinstance(found, Broken) else found
+
+    def _unbound_help(self, name: str) -> str:
+        if name in self.scope.hidden:
+            return "it is bound inside a `not` block only, and stays there"
+        known = (*self.scope.names, *self.scope.params.names)
+        near = did_you_mean(f"${name}", (f"${word}" for word in known))
+        return near or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+
+
+def entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> Entity:
+    """A whole node or edge: an object of what is neither Blob nor Vector."""
+    shown = (p for p in scope.declared(type_).properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
+    fields = (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in shown)
+    return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
+
+
+def unknown_property(name: lit.Name, declared: AnyType, findings: Findings, code: str = "T2") -> None:
+    """Report a property that a type does not have."""
+    if name.text in ("id", "src", "dst"):
+        help_: str | None = f"an id is no property: write `@{name.text}`"
+    else:
+        help_ = did_you_mean(name.text, declared.by_name)
+    findings.error(code, name.span, f"unknown property `{name.text}` of `{declared.name}`", help_)
+
+
+# --- which variables a text mentions -------------------------------------------------------------
+
+
+def mentioned(clauses: Iterable[ast.Clause]) -> Iterator[ast.Variable]:
+    """Every `$name` in these clauses and the blocks inside, parameters and `$_` included."""
+    for clause in clauses:
+        match clause:
+            case ast.Binding():
+                yield clause.variable
+                for assignment in clause.filters:
+                    yield from _in_expr(assignment.value)
+            case ast.Traversal():
+                yield from bound_by(clause)
+            case ast.Where():
+                yield from _in_predicate(clause.predicate)
+            case ast.NotBlock():
+                yield from mentioned(clause.clauses)
+            case _:
+                assert_never(clause)
+
+
+def bound_by(clause: ast.Clause) -> tuple[ast.Variable, ...]:
+    """The variables that a clause binds, in the order in which they are written."""
+    match clause:
+        case ast.Binding():
+            return (clause.variable,)
+        case ast.Traversal():
+            edge = () if clause.edge_variable is None else (clause.edge_variable,)
+            return (clause.source, *edge, clause.target)
+        case ast.Where() | ast.NotBlock():
+            return ()
+        case _:
+            assert_never(clause)
+
+
+def bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
+    """The names that the `not` blocks among these clauses bind, however deep."""
+    for clause in clauses:
+        if isinstance(clause, ast.NotBlock):
+            for inner in clause.clauses:
+                yield from (variable.name for variable in bound_by(inner))
+            yield from bound_inside(clause.clauses)
+
+
+def _in_predicate(predicate: ast.Predicate) -> Iterator[ast.Variable]:
+    match predicate:
+        case ast.Compare():
+            yield from _in_expr(predicate.left)
+            yield from _in_expr(predicate.right)
+        case ast.IsNull():
+            yield from _in_expr(predicate.operand)
+        case ast.CallPredicate():
+            yield from _in_expr(predicate.call)
+        case ast.Not():
+            yield from _in_predicate(predicate.term)
+        case ast.And() | ast.Or():
+            for term in predicate.terms:
+                yield from _in_predicate(term)
+        case _:
+            assert_never(predicate)
+
+
+def _in_expr(expr: ast.Expr) -> Iterator[ast.Variable]:
+    match expr:
+        case ast.Variable():
+            yield expr
+        case ast.PropertyRef():
+            yield expr.variable
+        case ast.Call():
+            for argument in (*expr.arguments, *(value for _, value in expr.options)):
+                yield from _in_expr(argument)
+        case ast.BareName() | ast.Star() | ast.LiteralExpr():
+            return
+        case _:
+            assert_never(expr)

@@ -1,0 +1,328 @@
+"""A parsed schema to a catalog: every rule of the language checked, every broken one reported at once."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.lang.diagnostics import Checked
+from omnigraph.lang.literals import Name
+from omnigraph.lang.schema_ast import (
+    Constraint,
+    EdgeDecl,
+    InterfaceDecl,
+    Member,
+    NodeDecl,
+    PropertyDecl,
+    SchemaFile,
+)
+from omnigraph.schema.annotations import Notes, Place, argument_span, read_annotations
+from omnigraph.schema.bind_constraints import Constraints, bind_constraints
+from omnigraph.schema.bind_properties import (
+    BoundProperty,
+    Owner,
+    OwnerKind,
+    bind_property,
+    check_embeddings,
+    injected,
+    merged,
+)
+from omnigraph.schema.catalog import Cardinality, Catalog, EdgeType, InterfaceType, NodeType, catalog_of
+from omnigraph.schema.findings import Findings, did_you_mean, listed
+from omnigraph.schema.renames import Claim, check_renames
+
+Properties = dict[str, BoundProperty]
+
+_TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9_]{0,254}")
+_PROPERTY_NAME = re.compile(r"[a-z_][A-Za-z0-9_]{0,254}")
+_MOST_EDGES = 2**63 - 1
+
+
+def bind_schema(tree: SchemaFile) -> Checked[Catalog]:
+    """The catalog of a schema. With errors it is a partial one, in which whatever has a name is still known."""
+    binder = _Binder(_names(tree))
+    findings = binder.findings
+    kept = _first_of_each_name(tree, findings)
+    # Interfaces first, wherever they stand: a fault of theirs is reported there, not at the nodes that inherit it.
+    interfaces = {id(d): binder.interface(d) for d in tree.declarations if isinstance(d, InterfaceDecl)}
+    nodes = {id(d): binder.node(d) for d in tree.declarations if isinstance(d, NodeDecl)}
+    edges = {id(d): binder.edge(d) for d in tree.declarations if isinstance(d, EdgeDecl)}
+    check_renames(binder.type_claims, binder.names.all, "type", findings)
+    catalog = catalog_of(
+        nodes=tuple(bound for key, bound in nodes.items() if key in kept),
+        edges=tuple(bound for key, bound in edges.items() if key in kept),
+        interfaces=tuple(bound for key, bound in interfaces.items() if key in kept),
+    )
+    return Checked(catalog, findings.ordered())
+
+
+# --- names -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Every declared type, by kind."""
+
+    nodes: Mapping[str, NodeDecl]
+    edges: Mapping[str, EdgeDecl]
+    interfaces: Mapping[str, InterfaceDecl]
+
+    @property
+    def all(self) -> frozenset[str]:
+        return frozenset((*self.nodes, *self.edges, *self.interfaces))
+
+    def kind_of(self, name: str) -> str | None:
+        """What a name stands for, in words."""
+        if name in self.nodes:
+            return "a node type"
+        if name in self.edges:
+            return "an edge type"
+        return "an interface" if name in self.interfaces else None
+
+
+def _names(tree: SchemaFile) -> _Names:
+    # Reversed, so that of two declarations with one name the first stays.
+    backwards = tree.declarations[::-1]
+    return _Names(
+        nodes={d.name.text: d for d in backwards if isinstance(d, NodeDecl)},
+        edges={d.name.text: d for d in backwards if isinstance(d, EdgeDecl)},
+        interfaces={d.name.text: d for d in backwards if isinstance(d, InterfaceDecl)},
+    )
+
+
+def _first_of_each_name(tree: SchemaFile, findings: Findings) -> set[int]:
+    """The declarations that hold their name, by `id`; those that come too late are reported."""
+    holders: set[str] = set()
+    edges: dict[str, str] = {}
+    kept: set[int] = set()
+    for declaration in tree.declarations:
+        name = declaration.name.text
+        if name in holders:
+            message = f"there are two types named `{name}`"
+            way_out = "node types, edge types and interfaces share one name space: rename one of them"
+            findings.error("S002", declaration.name.span, message, way_out)
+            continue
+        holders.add(name)
+        if isinstance(declaration, EdgeDecl):
+            first = edges.setdefault(name.lower(), name)
+            if first != name:
+                message = f"edge types `{first}` and `{name}` differ only in case"
+                findings.error(
+                    "S003", declaration.name.span, message, "queries name edges in any case: rename one of them"
+                )
+                continue
+        kept.add(id(declaration))
+    return kept
+
+
+# --- declarations ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Binder:
+    """Binds declarations one by one; `interfaces` must come before the nodes that implement them."""
+
+    names: _Names
+    findings: Findings = field(default_factory=Findings)
+    interfaces: dict[str, Properties] = field(default_factory=dict)
+    type_claims: list[Claim] = field(default_factory=list)
+
+    def interface(self, decl: InterfaceDecl) -> InterfaceType:
+        owner = Owner(OwnerKind.INTERFACE, decl.name.text)
+        properties = self._own_properties(decl.members, owner)
+        constraints = bind_constraints((), properties, owner, self.findings)
+        check_embeddings(properties, owner, self.findings)
+        self._property_renames(properties)
+        self.interfaces.setdefault(decl.name.text, properties)
+        return InterfaceType(
+            name=decl.name.text,
+            properties=tuple(bound.column for bound in properties.values()),
+            unique=tuple(constraints.unique),
+            indexed=tuple(constraints.indexed),
+        )
+
+    def node(self, decl: NodeDecl) -> NodeType:
+        notes = read_annotations(decl.annotations, Place.NODE, self.findings)
+        self._claim(decl.name, notes)
+        implements = self._implemented(decl)
+        owner = Owner(OwnerKind.NODE, decl.name.text, is_whole=len(implements) == len(decl.implements))
+        own = self._own_properties(decl.members, owner)
+        properties = self._with_inherited(own, implements)
+        constraints = self._constraints(decl.members, properties, owner)
+        return NodeType(
+            name=decl.name.text,
+            properties=tuple(bound.column for bound in properties.values()),
+            key=constraints.key,
+            unique=tuple(constraints.unique),
+            indexed=tuple(constraints.indexed),
+            ranges=tuple(constraints.ranges.values()),
+            checks=tuple(constraints.checks),
+            description=notes.text("description"),
+            instruction=notes.text("instruction"),
+            renamed_from=notes.text("rename_from"),
+            annotations=notes.kept,
+            implements=tuple(name.text for name in implements),
+        )
+
+    def edge(self, decl: EdgeDecl) -> EdgeType:
+        notes = read_annotations(decl.annotations, Place.EDGE, self.findings)
+        self._claim(decl.name, notes)
+        owner = Owner(OwnerKind.EDGE, decl.name.text)
+        properties = self._own_properties(decl.members, owner)
+        constraints = self._constraints(decl.members, properties, owner)
+        for end in (decl.source, decl.target):
+            self._check_end(decl, end)
+        return EdgeType(
+            name=decl.name.text,
+            properties=tuple(bound.column for bound in properties.values()),
+            key=constraints.key,
+            unique=tuple(constraints.unique),
+            indexed=tuple(constraints.indexed),
+            ranges=tuple(constraints.ranges.values()),
+            checks=tuple(constraints.checks),
+            description=notes.text("description"),
+            instruction=notes.text("instruction"),
+            renamed_from=notes.text("rename_from"),
+            annotations=notes.kept,
+            source=decl.source.text,
+            target=decl.target.text,
+            cardinality=self._cardinality(decl),
+        )
+
+    # --- members
+
+    def _own_properties(self, members: tuple[Member, ...], owner: Owner) -> Properties:
+        properties: Properties = {}
+        for member in members:
+            if not isinstance(member, PropertyDecl):
+                continue
+            bound = bind_property(member, owner, self.findings)
+            if member.name.text in properties:
+                message = f"`{owner.name}` has two properties named `{member.name.text}`"
+                self.findings.error("S004", member.name.span, message, "rename or remove one of them")
+            else:
+                properties[member.name.text] = bound
+        return properties
+
+    def _constraints(self, members: tuple[Member, ...], properties: Properties, owner: Owner) -> Constraints:
+        declared: list[Constraint] = [member for member in members if not isinstance(member, PropertyDecl)]
+        constraints = bind_constraints(declared, properties, owner, self.findings)
+        check_embeddings(properties, owner, self.findings)
+        self._property_renames(properties)
+        return constraints
+
+    def _property_renames(self, properties: Properties) -> None:
+        claims: list[Claim] = []
+        for name, bound in properties.items():
+            old = bound.column.renamed_from
+            if old is None:
+                continue
+            span = argument_span(bound.notes.known["rename_from"])
+            if _PROPERTY_NAME.fullmatch(old):
+                claims.append(Claim(name, old, span))
+            else:
+                message = f"`@rename_from` of `{name}` does not hold the name of a property"
+                self.findings.error("S021", span, message, 'write `@rename_from("old_name")`')
+        check_renames(claims, properties, "property", self.findings)
+
+    def _claim(self, name: Name, notes: Notes) -> None:
+        old = notes.text("rename_from")
+        if old is None:
+            return
+        span = argument_span(notes.known["rename_from"])
+        if _TYPE_NAME.fullmatch(old):
+            self.type_claims.append(Claim(name.text, old, span))
+        else:
+            message = f"`@rename_from` of `{name.text}` does not hold the name of a type"
+            self.findings.error("S021", span, message, 'write `@rename_from("OldName")`')
+
+    # --- interfaces
+
+    def _implemented(self, decl: NodeDecl) -> list[Name]:
+        """The interfaces that are declared, each once; the others are reported."""
+        known: list[Name] = []
+        for name in decl.implements:
+            if name in known:
+                message = f"`{decl.name.text}` implements `{name.text}` twice"
+                self.findings.error("S023", name.span, message, "name it once")
+            elif name.text in self.interfaces:
+                known.append(name)
+            else:
+                kind = self.names.kind_of(name.text)
+                message = (
+                    f"unknown interface `{name.text}`" if kind is None else f"`{name.text}` is {kind}, not an interface"
+                )
+                way_out = did_you_mean(name.text, self.interfaces) or f"declare `interface {name.text} {{ … }}`"
+                self.findings.error("S007", name.span, message, way_out)
+        return known
+
+    def _with_inherited(self, own: Properties, implements: list[Name]) -> Properties:
+        """The properties of the interfaces, in their order, then the type's own; a redeclared one keeps its place."""
+        properties: Properties = {}
+        origin: dict[str, str] = {}
+        for interface in implements:
+            for name, bound in self.interfaces[interface.text].items():
+                inherited, earlier = injected(bound), properties.get(name)
+                if earlier is None:
+                    properties[name], origin[name] = inherited, interface.text
+                elif _agree(earlier, inherited):
+                    properties[name] = merged(inherited, earlier)
+                else:
+                    first, second = _written(earlier), _written(inherited)
+                    message = f"`{name}` is {first} in `{origin[name]}` and {second} in `{interface.text}`"
+                    way_out = "a type can only implement both if their types are equal"
+                    self.findings.error("S008", interface.span, message, way_out)
+        for name, bound in own.items():
+            inherited_one = properties.get(name)
+            if inherited_one is None:
+                properties[name] = bound
+            elif _agree(inherited_one, bound):
+                properties[name] = merged(inherited_one, bound)
+            else:
+                message = f"`{name}` is {_written(inherited_one)} in `{origin[name]}`, but {_written(bound)} here"
+                way_out = f"write `{name}: {_written(inherited_one)}`, or leave it out"
+                self.findings.error("S008", bound.name.span, message, way_out)
+                properties[name] = bound
+        return properties
+
+    # --- edges
+
+    def _check_end(self, decl: EdgeDecl, end: Name) -> None:
+        if end.text in self.names.nodes:
+            return
+        kind = self.names.kind_of(end.text)
+        if kind is None:
+            message = f"unknown node type `{end.text}` as an end of `{decl.name.text}`"
+            way_out = did_you_mean(end.text, self.names.nodes) or f"declare `node {end.text} {{ … }}`"
+        else:
+            message = f"`{decl.name.text}` can't end at `{end.text}`, which is {kind}"
+            implementers = [node.name.text for node in self.names.nodes.values() if end in node.implements]
+            way_out = "edges connect node types"
+            if implementers:
+                way_out += f", such as {listed(sorted(implementers)[:3], 'or')}"
+        self.findings.error("S006", end.span, message, way_out)
+
+    def _cardinality(self, decl: EdgeDecl) -> Cardinality:
+        for extra in decl.cards[1:]:
+            self.findings.error("S023", extra.span, "`@card` is given twice", "keep one of them")
+        if not decl.cards:
+            return Cardinality()
+        card = decl.cards[0]
+        high = _MOST_EDGES if card.high is None else card.high
+        if not 0 <= card.low <= high <= _MOST_EDGES:
+            message = (
+                f"the `@card` of `{decl.name.text}` is no range of counts: {Cardinality(low=card.low, high=card.high)}"
+            )
+            self.findings.error("S015", card.span, message, "write `@card(min..max)` with 0 ≤ min ≤ max")
+            return Cardinality()
+        return Cardinality(low=card.low, high=card.high)
+
+
+def _agree(left: BoundProperty, right: BoundProperty) -> bool:
+    """Whether two declarations of a property are the same type; unsound ones were reported already."""
+    if not (left.is_sound and right.is_sound):
+        return True
+    return left.type == right.type and left.column.nullable == right.column.nullable
+
+
+def _written(bound: BoundProperty) -> str:
+    return f"{bound.type}{'?' if bound.column.nullable else ''}"

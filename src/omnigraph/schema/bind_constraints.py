@@ -1,0 +1,314 @@
+"""Constraints of a type: `@key`, `@unique`, `@index`, `@range`, `@check`, in either form."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from omnigraph.lang.literals import Name
+from omnigraph.lang.schema_ast import (
+    Annotation,
+    Bound,
+    CheckDecl,
+    Constraint,
+    IndexDecl,
+    KeyDecl,
+    RangeDecl,
+    UniqueDecl,
+)
+from omnigraph.lang.source import Span
+from omnigraph.schema.annotations import argument_span
+from omnigraph.schema.bind_properties import BoundProperty, Owner, OwnerKind
+from omnigraph.schema.catalog import CheckRule, RangeRule, Value
+from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.patterns import compile_pattern, pattern_problem
+from omnigraph.schema.types import Scalar, is_numeric, is_scalar
+from omnigraph.schema.values import from_literal, to_json
+
+ENDS = ("src", "dst")
+"""The columns of an edge that a key or unique may list beside its properties."""
+
+
+@dataclass(slots=True)
+class Constraints:
+    """What a type's constraints come to; filled while they are bound."""
+
+    key: tuple[str, ...] = ()
+    unique: list[tuple[str, ...]] = field(default_factory=list)
+    indexed: list[str] = field(default_factory=list)
+    ranges: dict[str, RangeRule] = field(default_factory=dict)
+    checks: list[CheckRule] = field(default_factory=list)
+
+
+def bind_constraints(
+    declared: Iterable[Constraint], properties: Mapping[str, BoundProperty], owner: Owner, findings: Findings
+) -> Constraints:
+    """The constraints of a type: those that came with an interface, the bare ones, and the declared ones."""
+    binder = _Binder(properties, owner, findings)
+    for bound in properties.values():
+        binder.inherit(bound)
+    own = [
+        _spelled_out(kind, bound.column.name, annotation)
+        for bound in properties.values()
+        for kind, annotation in bound.bare.items()
+    ]
+    for constraint in sorted((*own, *declared), key=lambda constraint: constraint.span):
+        binder.add(constraint)
+    binder.check_defaults()
+    return binder.result
+
+
+def _spelled_out(kind: str, name: str, annotation: Annotation) -> KeyDecl | UniqueDecl | IndexDecl:
+    """A bare annotation behind a property as the constraint that it is short for."""
+    columns = (Name(name, annotation.span),)
+    match kind:
+        case "key":
+            return KeyDecl(columns=columns, span=annotation.span)
+        case "unique":
+            return UniqueDecl(columns=columns, span=annotation.span)
+        case _:
+            return IndexDecl(columns=columns, span=annotation.span)
+
+
+class _Binder:
+    """Adds constraints one by one; a broken one is reported and left out."""
+
+    def __init__(self, properties: Mapping[str, BoundProperty], owner: Owner, findings: Findings) -> None:
+        self.properties = properties
+        self.owner = owner
+        self.findings = findings
+        self.result = Constraints()
+        self._has_key = False
+        self._given: set[tuple[str, frozenset[str]]] = set()
+
+    def inherit(self, bound: BoundProperty) -> None:
+        """Take the bare constraints that came with an interface; repeating one of them is no fault."""
+        name = bound.column.name
+        if "unique" in bound.inherited_bare and bound.is_sound and is_scalar(bound.type):
+            self.result.unique.append((name,))
+        if "index" in bound.inherited_bare and bound.type is not Scalar.BLOB:
+            self.result.indexed.append(name)
+
+    def add(self, constraint: Constraint) -> None:
+        match constraint:
+            case KeyDecl():
+                self._key(constraint)
+            case UniqueDecl():
+                self._unique(constraint)
+            case IndexDecl():
+                self._index(constraint)
+            case RangeDecl():
+                self._range(constraint)
+            case CheckDecl():
+                self._check(constraint)
+            case _:
+                assert_never(constraint)
+
+    def _find(self, column: Name, constraint: str) -> BoundProperty | None:
+        """The property that a constraint names, or None after reporting that there is none."""
+        found = self.properties.get(column.text)
+        if found is not None or not self.owner.is_whole:
+            return found
+        is_edge = self.owner.kind is OwnerKind.EDGE
+        lists_ends = is_edge and constraint in ("key", "unique")
+        if column.text in (*ENDS, "from", "to"):
+            if lists_ends:
+                way_out = f"write `{'src' if column.text == 'from' else 'dst'}` for the edge's end"
+            elif is_edge:
+                way_out = "only `@key` and `@unique` may list an edge's ends"
+            else:
+                way_out = "only edge types have ends"
+        else:
+            candidates = (*self.properties, *(ENDS if lists_ends else ()))
+            way_out = did_you_mean(column.text, candidates) or "declare the property first"
+        message = f"`@{constraint}` names an unknown property `{column.text}` of `{self.owner.name}`"
+        self.findings.error("S010", column.span, message, way_out)
+        return None
+
+    def _has_repeats(self, columns: tuple[Name, ...], constraint: str) -> bool:
+        seen: set[str] = set()
+        for column in columns:
+            if column.text in seen:
+                message = f"`@{constraint}` names `{column.text}` twice"
+                self.findings.error("S023", column.span, message, "remove one of them")
+            seen.add(column.text)
+        return len(seen) != len(columns)
+
+    def _is_end(self, column: Name) -> bool:
+        return self.owner.kind is OwnerKind.EDGE and column.text in ENDS
+
+    # --- key, unique, index
+
+    def _key(self, decl: KeyDecl) -> None:
+        if self._has_key:
+            message = f"`{self.owner.name}` has two keys"
+            self.findings.error("S009", decl.span, message, "list all columns of the key in one `@key(a, b)`")
+            return
+        self._has_key = True
+        if self._has_repeats(decl.columns, "key"):
+            return
+        columns = [column for column in decl.columns if self._is_end(column) or self._is_key_column(column)]
+        if len(columns) == len(decl.columns):
+            self.result.key = tuple(column.text for column in columns)
+
+    def _is_key_column(self, column: Name) -> bool:
+        bound = self._find(column, "key")
+        if bound is None:
+            return False
+        name, type_ = column.text, bound.type
+        if bound.is_sound and not is_scalar(type_):
+            message = f"`{name}` can't be part of a key: {type_} has no text of its own"
+            self.findings.error(
+                "S009", column.span, message, "a key takes strings, enums, whole numbers, dates or booleans"
+            )
+            return False
+        if bound.is_sound and type_ in (Scalar.F32, Scalar.F64):
+            message = f"`{name}` can't be part of a key: {type_} can't be compared exactly"
+            self.findings.error("S009", column.span, message, "use a whole number or a String")
+            return False
+        if bound.column.nullable:
+            message = f"`{name}` can't be part of a key: it is nullable"
+            self.findings.error("S009", column.span, message, f"make it required: `{name}: {type_}`")
+            return False
+        return True
+
+    def _unique(self, decl: UniqueDecl) -> None:
+        if self._has_repeats(decl.columns, "unique"):
+            return
+        is_good = True
+        for column in decl.columns:
+            if self._is_end(column):
+                continue
+            bound = self._find(column, "unique")
+            if bound is None:
+                is_good = False
+            elif bound.is_sound and not is_scalar(bound.type):
+                message = f"`@unique` on `{column.text}`: values of {bound.type} can't be compared"
+                self.findings.error("S011", column.span, message, "put it on a scalar property")
+                is_good = False
+        names = tuple(column.text for column in decl.columns)
+        if not is_good or self._is_repeated("unique", names, decl.span):
+            return
+        if names not in self.result.unique:
+            self.result.unique.append(names)
+
+    def _index(self, decl: IndexDecl) -> None:
+        if self._has_repeats(decl.columns, "index"):
+            return
+        names = tuple(column.text for column in decl.columns)
+        if self._is_repeated("index", names, decl.span):
+            return
+        for column in decl.columns:
+            if self._is_end(column):
+                message = f"`{column.text}` always has an index"
+                self.findings.error("S012", column.span, message, "leave it out")
+                continue
+            bound = self._find(column, "index")
+            if bound is None:
+                continue
+            if bound.is_sound and bound.type is Scalar.BLOB:
+                message = f"`@index` on `{column.text}`: a Blob can't be indexed"
+                self.findings.error("S012", column.span, message, "index a property that describes it")
+            elif column.text not in self.result.indexed:
+                self.result.indexed.append(column.text)
+
+    def _is_repeated(self, constraint: str, names: tuple[str, ...], span: Span) -> bool:
+        """Whether the type gave this constraint before; reported if so. What an interface gave does not count."""
+        given = (constraint, frozenset(names))
+        if given in self._given:
+            message = f"`@{constraint}({', '.join(names)})` is given twice"
+            self.findings.error("S023", span, message, "keep one of them")
+            return True
+        self._given.add(given)
+        return False
+
+    # --- range, check
+
+    def _range(self, decl: RangeDecl) -> None:
+        name = decl.column.text
+        bound = self._find(decl.column, "range")
+        if bound is None:
+            return
+        if name in self.result.ranges:
+            message = f"`{name}` has two `@range`s"
+            self.findings.error("S023", decl.span, message, "keep one of them")
+            return
+        if not bound.is_sound:
+            return
+        if not (is_numeric(bound.type) or bound.type in (Scalar.DATE, Scalar.DATETIME)):
+            message = f"`@range` on `{name}`: {bound.type} has no range"
+            self.findings.error("S013", decl.column.span, message, "it takes numbers, Date and DateTime")
+            return
+        if decl.low is None and decl.high is None:
+            message = f"the `@range` of `{name}` has no bound"
+            self.findings.error("S013", decl.span, message, f"write `@range({name}, 0..)`, or leave it out")
+            return
+        low, high = self._bound(decl.low, bound), self._bound(decl.high, bound)
+        if isinstance(low, Misfit) or isinstance(high, Misfit):
+            return
+        if low is not None and high is not None and _is_above(low, high):
+            message = (
+                f"the `@range` of `{name}` is empty: {to_json(bound.type, low)} is above {to_json(bound.type, high)}"
+            )
+            self.findings.error("S013", decl.span, message, "write the lower bound first")
+            return
+        self.result.ranges[name] = RangeRule(property=name, low=low, high=high)
+
+    def _bound(self, literal: Bound | None, bound: BoundProperty) -> Value | Misfit:
+        if literal is None:
+            return None
+        value = from_literal(bound.type, literal)
+        if isinstance(value, Misfit):
+            message = f"a bound of `{bound.column.name}` does not fit {bound.type}: {value.reason}"
+            self.findings.error("S013", literal.span, message)
+        return 0.0 if value == 0.0 and isinstance(value, float) else value  # -0.0 is the same bound
+
+    def _check(self, decl: CheckDecl) -> None:
+        name = decl.column.text
+        bound = self._find(decl.column, "check")
+        problem = pattern_problem(decl.pattern)
+        if problem is not None:
+            message = f"the pattern of `@check` on `{name}` is not a pattern: {problem}"
+            way_out = "patterns are RE2: no look-around and no back references"
+            self.findings.error("S014", decl.pattern_span, message, way_out)
+        if bound is None:
+            return
+        if bound.is_sound and bound.type is not Scalar.STRING:
+            message = f"`@check` on `{name}`, which is {bound.type}, not a String"
+            self.findings.error("S014", decl.column.span, message, "patterns are searched in Strings only")
+            return
+        rule = CheckRule(property=name, pattern=decl.pattern)
+        if rule in self.result.checks:
+            message = f"this `@check` of `{name}` is given twice"
+            self.findings.error("S023", decl.span, message, "keep one of them")
+        elif problem is None:
+            self.result.checks.append(rule)
+
+    # --- what defaults must keep
+
+    def check_defaults(self) -> None:
+        """A default that breaks the type's own `@range` or `@check` would fail at the first insert."""
+        for rule in self.result.ranges.values():
+            bound = self.properties[rule.property]
+            value = bound.column.default
+            if value is None:
+                continue
+            if rule.low is not None and _is_above(rule.low, value):
+                self._report_default(bound, f"it is below the minimum {to_json(bound.type, rule.low)} of its `@range`")
+            elif rule.high is not None and _is_above(value, rule.high):
+                self._report_default(bound, f"it is above the maximum {to_json(bound.type, rule.high)} of its `@range`")
+        for check in self.result.checks:
+            bound = self.properties[check.property]
+            value = bound.column.default
+            if isinstance(value, str) and compile_pattern(check.pattern).search(value) is None:
+                self._report_default(bound, f'it does not match its `@check` "{check.pattern}"')
+
+    def _report_default(self, bound: BoundProperty, why: str) -> None:
+        annotation = bound.notes.known["default"]
+        message = f"the default of `{bound.column.name}` is not allowed: {why}"
+        self.findings.error("S017", argument_span(annotation), message, "change the default or the constraint")
+
+
+def _is_above(left: Value, right: Value) -> bool:
+    """`left > right` for two values of one ordered type."""
+    return bool(left > right)  # type: ignore[operator]  # both were bound to the same numeric or time type

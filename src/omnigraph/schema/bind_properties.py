@@ -1,0 +1,234 @@
+"""Property declarations to properties: name, type, default, embedding."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import assert_never
+
+from omnigraph.lang.literals import BaseType, EnumType, ListType, Literal, Name, StringLiteral, TypeExpr, VectorType
+from omnigraph.lang.schema_ast import Annotation, PropertyDecl
+from omnigraph.schema.annotations import Notes, Place, argument_span, read_annotations
+from omnigraph.schema.catalog import Embedding, Property, Value
+from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.values import from_literal, literal_text
+
+RESERVED_NAMES = ("id", "src", "dst", "from", "to")
+
+
+class OwnerKind(Enum):
+    """What a property belongs to."""
+
+    NODE = "node"
+    EDGE = "edge"
+    INTERFACE = "interface"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The type whose members are bound.
+
+    `is_whole` is false when one of its interfaces is unknown: then a property that is not found may well exist, and
+    nothing is said about it.
+    """
+
+    kind: OwnerKind
+    name: str
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundProperty:
+    """A property, and what later checks need: where it stands, and whether its type is as written.
+
+    An unsound one has a stand-in for a type that was reported; checks against its type would only echo that.
+    """
+
+    column: Property
+    name: Name
+    notes: Notes
+    is_sound: bool = True
+    bare: Mapping[str, Annotation] = field(default_factory=dict)
+    inherited_bare: Mapping[str, Annotation] = field(default_factory=dict)
+
+    @property
+    def type(self) -> ValueType:
+        """The type of the property."""
+        return self.column.type
+
+
+def bind_property(decl: PropertyDecl, owner: Owner, findings: Findings) -> BoundProperty:
+    """A declaration to a property; whatever is wrong with it is reported, and the name is known all the same."""
+    name = decl.name.text
+    if name in RESERVED_NAMES or name.startswith("_"):
+        why = "names that start with `_` are reserved" if name.startswith("_") else "that name is reserved"
+        other = name.lstrip("_") if name.startswith("_") else ""
+        if other in ("", *RESERVED_NAMES):
+            other = f"{owner.name.lower()}_{other or name.strip('_') or 'value'}"
+        findings.error("S005", decl.name.span, f"a property can't be named `{name}`: {why}", f"try `{other}`")
+    place = Place.INTERFACE_PROPERTY if owner.kind is OwnerKind.INTERFACE else Place.PROPERTY
+    type_ = bind_type(decl.type, findings)
+    notes = read_annotations(decl.annotations, place, findings)
+    fallback = type_ if type_ is not None else _stand_in(decl.type)
+    bound = Property(
+        name=name,
+        type=fallback,
+        nullable=decl.nullable,
+        embedding=_embedding(decl, type_, notes, owner, findings),
+        description=notes.text("description"),
+        renamed_from=notes.text("rename_from"),
+        annotations=notes.kept,
+    )
+    if (default := notes.known.get("default")) is not None and type_ is not None:
+        bound = _with_default(bound, default, findings)
+    bare = {key: notes.known[key] for key in ("key", "unique", "index") if key in notes.known}
+    return BoundProperty(column=bound, name=decl.name, notes=notes, is_sound=type_ is not None, bare=bare)
+
+
+# --- types -----------------------------------------------------------------------------------------
+
+
+def bind_type(expr: TypeExpr, findings: Findings) -> ValueType | None:
+    """The type that is written, or None after reporting why it is none."""
+    match expr:
+        case BaseType(name=name):
+            return Scalar(name)
+        case ListType(element=element):
+            if element.name == Scalar.BLOB.value:
+                findings.error("S020", expr.span, "a list of Blob is not a type", "list URIs as `[String]` instead")
+                return None
+            return ListOf(Scalar(element.name))
+        case VectorType(size=size):
+            if not 1 <= size <= MAX_VECTOR_SIZE:
+                message = f"a Vector has 1 to {MAX_VECTOR_SIZE} elements, not {shown(size)}"
+                findings.error("S018", expr.span, message, "write the size that the embedding model gives")
+                return None
+            return VectorOf(size)
+        case EnumType(values=values):
+            return _enum(expr, values, findings)
+        case _:
+            assert_never(expr)
+
+
+def _enum(expr: EnumType, values: tuple[Name, ...], findings: Findings) -> EnumOf | None:
+    if not values:
+        findings.error("S019", expr.span, "an enum needs at least one value", "write `enum(first, second)`")
+        return None
+    seen: set[str] = set()
+    for value in values:
+        if value.text in seen:
+            findings.error("S019", value.span, f"`{value.text}` is in this enum twice", "remove one of them")
+        seen.add(value.text)
+    return EnumOf(tuple(value.text for value in values)) if len(seen) == len(values) else None
+
+
+def _stand_in(expr: TypeExpr) -> ValueType:
+    match expr:
+        case EnumType(values=values) if values:
+            return EnumOf(tuple(dict.fromkeys(value.text for value in values)))
+        case VectorType(size=size):
+            return VectorOf(min(max(size, 1), MAX_VECTOR_SIZE))
+        case ListType():
+            return ListOf(Scalar.STRING)
+        case _:
+            return Scalar.STRING
+
+
+# --- default and embedding ---------------------------------------------------------------------------
+
+
+def _with_default(bound: Property, annotation: Annotation, findings: Findings) -> Property:
+    literal = annotation.argument
+    if literal is None or isinstance(literal, Name):
+        return bound
+    value: Value | Misfit = from_literal(bound.type, literal, nullable=bound.nullable)
+    if isinstance(value, Misfit):
+        message = f"the default of `{bound.name}` does not fit {bound.type}: {value.reason}"
+        findings.error("S017", literal.span, message, _default_help(bound, literal))
+        # The default counts as given: a rule about required properties would only echo the misfit.
+        return replace(bound, has_default=True)
+    return replace(bound, has_default=True, default=value)
+
+
+def _default_help(bound: Property, literal: Literal) -> str | None:
+    text = literal_text(literal)
+    if text == "null":
+        return f"make it nullable: `{bound.name}: {bound.type}?`"
+    if isinstance(literal, StringLiteral):
+        if bound.type is Scalar.DATE:
+            return f"write `@default(date({text}))`"
+        if bound.type is Scalar.DATETIME:
+            return f"write `@default(datetime({text}))`"
+        if isinstance(bound.type, EnumOf):
+            return did_you_mean(literal.value, bound.type.values)
+    return None
+
+
+def _embedding(
+    decl: PropertyDecl, type_: ValueType | None, notes: Notes, owner: Owner, findings: Findings
+) -> Embedding | None:
+    annotation = notes.known.get("embed")
+    source = notes.text("embed")
+    if annotation is None or source is None:
+        return None
+    if owner.kind is OwnerKind.EDGE:
+        message = f"`@embed` on `{decl.name.text}`: only vectors of node types are computed"
+        findings.error("S016", annotation.span, message, "move the vector to a node type")
+        return None
+    if type_ is not None and not isinstance(type_, VectorOf):
+        message = f"`@embed` on `{decl.name.text}`, which is {type_}, not a Vector"
+        findings.error("S016", annotation.span, message, f"declare it as `{decl.name.text}: Vector(N)`")
+        return None
+    model = next((value.value for _, value in annotation.options if isinstance(value, StringLiteral)), None)
+    return Embedding(source=source, model=model)
+
+
+def check_embeddings(properties: Mapping[str, BoundProperty], owner: Owner, findings: Findings) -> None:
+    """Each `@embed` must name a String property of the same type."""
+    texts = [name for name, bound in properties.items() if bound.type is Scalar.STRING]
+    for bound in properties.values():
+        embedding = bound.column.embedding
+        if embedding is None:
+            continue
+        source = properties.get(embedding.source)
+        span = argument_span(bound.notes.known["embed"])
+        if source is None:
+            if owner.is_whole:
+                message = f"unknown property `{embedding.source}` of `{owner.name}` as the source of `@embed`"
+                findings.error("S016", span, message, did_you_mean(embedding.source, texts))
+        elif source.is_sound and source.type is not Scalar.STRING:
+            message = f"`@embed` computes from a String; `{embedding.source}` is {source.type}"
+            findings.error("S016", span, message, did_you_mean(embedding.source, texts))
+
+
+# --- inheritance ---------------------------------------------------------------------------------------
+
+
+def injected(bound: BoundProperty) -> BoundProperty:
+    """An interface's property as a node type has it."""
+    return replace(bound, bare={}, inherited_bare={**bound.inherited_bare, **bound.bare})
+
+
+def merged(inherited: BoundProperty, declared: BoundProperty) -> BoundProperty:
+    """A redeclared property: its own annotations win, the interface's others still hold."""
+    own, base = declared.column, inherited.column
+    known = {**inherited.notes.known, **declared.notes.known}
+    own_names = {annotation.name for annotation in own.annotations}
+    takes_default = "default" not in declared.notes.known
+    kept = (*(note for note in base.annotations if note.name not in own_names), *own.annotations)
+    return replace(
+        declared,
+        column=replace(
+            own,
+            has_default=base.has_default if takes_default else own.has_default,
+            default=base.default if takes_default else own.default,
+            embedding=own.embedding or base.embedding,
+            description=own.description if own.description is not None else base.description,
+            renamed_from=own.renamed_from or base.renamed_from,
+            annotations=kept,
+        ),
+        notes=Notes(known, kept),
+        is_sound=declared.is_sound and inherited.is_sound,
+        inherited_bare={**declared.inherited_bare, **inherited.inherited_bare},
+    )

@@ -1,0 +1,185 @@
+"""From an accepted schema to a new one: the migration plan."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.schema.diff_constraints import constraints_added, constraints_dropped
+from omnigraph.schema.diff_properties import differ, property_added, property_changes
+from omnigraph.schema.matching import Matched, match_edges, match_nodes, match_properties
+from omnigraph.schema.steps import MigrationPlan, Step, StepKind, about
+
+_KEPT = "stay in earlier versions unless data loss is allowed"
+
+
+def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
+    """The steps that make `new` of `old`; none if they say the same. Identities play no part: names and renames do."""
+    nodes, edges = match_nodes(old, new), match_edges(old, new)
+    ends = nodes.new_names
+    return MigrationPlan(
+        (
+            *(_type_dropped(edge) for edge in edges.dropped),
+            *(_type_dropped(node) for node in nodes.dropped),
+            *_renames(nodes),
+            *_renames(edges),
+            *(step for before, after in nodes.pairs for step in _type_changes(before, after)),
+            *(step for before, after in edges.pairs for step in _edge_changes(before, after, ends)),
+            *(_type_added(node) for node in nodes.added),
+            *(_type_added(edge) for edge in edges.added),
+            *_interface_changes(old.interfaces, new.interfaces),
+        )
+    )
+
+
+# --- whole types -------------------------------------------------------------------------------------
+
+
+def _kind_of(type_: AnyType) -> str:
+    return "node type" if isinstance(type_, NodeType) else "edge type"
+
+
+def _type_dropped(type_: AnyType) -> Step:
+    return Step(
+        kind=StepKind.DROP_TYPE,
+        type=type_.name,
+        table=type_.table_key,
+        code="OG-DS-102" if isinstance(type_, NodeType) else "OG-DS-103",
+        message=f"drop {_kind_of(type_)} {about(type_)}: its rows {_KEPT}",
+    )
+
+
+def _type_added(type_: AnyType) -> Step:
+    ends = f" from `{type_.source}` to `{type_.target}`" if isinstance(type_, EdgeType) else ""
+    return Step(
+        kind=StepKind.ADD_TYPE,
+        type=type_.name,
+        table=type_.table_key,
+        message=f"add {_kind_of(type_)} {about(type_)}{ends}",
+    )
+
+
+def _renames(matched: Matched[NodeType] | Matched[EdgeType]) -> Iterator[Step]:
+    pairs: Iterable[tuple[AnyType, AnyType]] = matched.pairs
+    renamed = {before.name: after for before, after in pairs if before.name != after.name}
+    for name in _freeing_first({old: after.name for old, after in renamed.items()}):
+        type_ = renamed[name]
+        yield Step(
+            kind=StepKind.RENAME_TYPE,
+            type=type_.name,
+            table=type_.table_key,
+            previous=name,
+            message=f"rename {_kind_of(type_)} `{name}` to `{type_.name}`",
+        )
+
+
+def _freeing_first(renames: Mapping[str, str]) -> list[str]:
+    """The old names in an order in which each new name is free; those of a circle come last."""
+    ordered: list[str] = []
+    waiting = dict(renames)
+    while waiting:
+        ready = [old for old, new in waiting.items() if new not in waiting] or list(waiting)
+        ordered.extend(ready)
+        for old in ready:
+            del waiting[old]
+    return ordered
+
+
+# --- what lives on -----------------------------------------------------------------------------------
+
+
+def _type_changes(old: AnyType, new: AnyType) -> Iterator[Step]:
+    """The steps within a type that both schemas have, whatever its name."""
+    properties = match_properties(old, new)
+    yield from constraints_dropped(old, new, properties)
+    yield from (_property_dropped(new, gone) for gone in properties.dropped)
+    yield from _property_renames(new, properties)
+    for before, after in properties.pairs:
+        yield from property_changes(new, before, after, properties.new_names)
+    yield from (property_added(new, added) for added in properties.added)
+    yield from constraints_added(old, new, properties)
+    yield from _metadata(old, new, properties)
+
+
+def _edge_changes(old: EdgeType, new: EdgeType, ends: Mapping[str, str]) -> Iterator[Step]:
+    before, after = (ends.get(old.source), ends.get(old.target)), (new.source, new.target)
+    if before != after:
+        yield Step(
+            kind=StepKind.UNSUPPORTED_CHANGE,
+            type=new.name,
+            table=new.table_key,
+            code="OG-MF-106",
+            message=(
+                f"{about(new)} runs from `{old.source}` to `{old.target}`, and can't be made to run from `{new.source}`"
+                f" to `{new.target}`: add an edge type for that, and drop this one"
+            ),
+        )
+    yield from _type_changes(old, new)
+
+
+def _property_dropped(type_: AnyType, gone: Property) -> Step:
+    return Step(
+        kind=StepKind.DROP_PROPERTY,
+        type=type_.name,
+        table=type_.table_key,
+        property_name=gone.name,
+        code="OG-DS-104",
+        message=f"drop property {about(type_, gone.name)}: its values {_KEPT}",
+    )
+
+
+def _property_renames(type_: AnyType, properties: Matched[Property]) -> Iterator[Step]:
+    renames = {before: after for before, after in properties.new_names.items() if before != after}
+    for name in _freeing_first(renames):
+        yield Step(
+            kind=StepKind.RENAME_PROPERTY,
+            type=type_.name,
+            table=type_.table_key,
+            property_name=renames[name],
+            previous=name,
+            message=f"rename property {about(type_, name)} to `{renames[name]}`",
+        )
+
+
+def _metadata(old: AnyType, new: AnyType, properties: Matched[Property]) -> Iterator[Step]:
+    changes = [
+        name
+        for name in ("description", "instruction", "annotations", "implements")
+        if differ(getattr(old, name, None), getattr(new, name, None))
+    ]
+    if old.name == new.name and old.renamed_from != new.renamed_from:
+        changes.append("rename_from")
+    names = properties.new_names
+    followed = [names[p.name] for p in old.properties if p.name in names] + [p.name for p in properties.added]
+    if followed != [p.name for p in new.properties]:
+        changes.append("order of properties")
+    if changes:
+        yield Step(
+            kind=StepKind.UPDATE_METADATA,
+            type=new.name,
+            table=new.table_key,
+            changes=tuple(changes),
+            message=f"update {', '.join(changes)} of {about(new)}",
+        )
+
+
+# --- interfaces --------------------------------------------------------------------------------------
+
+
+def _interface_changes(old: Mapping[str, InterfaceType], new: Mapping[str, InterfaceType]) -> Iterator[Step]:
+    for name in dict.fromkeys((*old, *new)):
+        before, after = old.get(name), new.get(name)
+        if before is not None and after is not None and not differ(_said(before), _said(after)):
+            continue
+        verb = "add" if before is None else "drop" if after is None else "change"
+        yield Step(
+            kind=StepKind.UPDATE_METADATA,
+            type=name,
+            table=None,
+            changes=("interface",),
+            message=f"{verb} interface `{name}`, which has no rows of its own",
+        )
+
+
+def _said(interface: InterfaceType) -> InterfaceType:
+    """An interface without the order of what has none."""
+    return replace(interface, unique=tuple(sorted(interface.unique)), indexed=tuple(sorted(interface.indexed)))

@@ -1,0 +1,135 @@
+"""What becomes of a property between two schemas."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from omnigraph.schema.catalog import AnyType, Embedding, Property
+from omnigraph.schema.steps import Step, StepKind, about
+from omnigraph.schema.types import EnumOf, ValueType
+from omnigraph.schema.values import to_json
+
+
+def property_added(type_: AnyType, added: Property) -> Step:
+    """A new property of a type that may have rows: they need a value for it, or may do without."""
+    where = about(type_, added.name)
+    if added.is_required:
+        return _unsupported(
+            type_,
+            added.name,
+            "OG-MF-103",
+            f"{where} is required, but committed rows have no value for it: give it a `@default`, or make it nullable",
+        )
+    fill = f", filled with {to_json(added.type, added.default)!r}" if added.default is not None else ""
+    return Step(
+        kind=StepKind.ADD_PROPERTY,
+        type=type_.name,
+        table=type_.table_key,
+        property_name=added.name,
+        message=f"add property {where}: {_written(added)}{fill}",
+    )
+
+
+def property_changes(type_: AnyType, old: Property, new: Property, new_names: Mapping[str, str]) -> Iterator[Step]:
+    """The steps for a property that lives on, after its rename if it has one."""
+    where = about(type_, new.name)
+    if old.type != new.type:
+        yield from _type_change(type_, old, new)
+    if new.nullable and not old.nullable:
+        yield Step(
+            kind=StepKind.RELAX_NULLABILITY,
+            type=type_.name,
+            table=type_.table_key,
+            property_name=new.name,
+            message=f"make {where} nullable",
+        )
+    if old.nullable and not new.nullable:
+        reason = f"{where} is nullable and can't become required: rows without a value would break it"
+        yield _unsupported(type_, new.name, "OG-MF-104", reason)
+    changes = _metadata_changes(old, new, new_names)
+    if changes:
+        yield Step(
+            kind=StepKind.UPDATE_METADATA,
+            type=type_.name,
+            table=type_.table_key,
+            property_name=new.name,
+            changes=changes,
+            message=f"update {', '.join(changes)} of {where}",
+        )
+
+
+def _type_change(type_: AnyType, old: Property, new: Property) -> Iterator[Step]:
+    where = about(type_, new.name)
+    if not (isinstance(old.type, EnumOf) and isinstance(new.type, EnumOf)):
+        reason = f"{where} is {old.type} and can't become {new.type}: add a property, copy the values, drop this one"
+        yield _unsupported(type_, new.name, "OG-MF-106", reason)
+        return
+    gone = [value for value in old.type.values if value not in new.type.values]
+    fresh = [value for value in new.type.values if value not in old.type.values]
+    if gone:
+        reason = f"{where} can't lose the enum {_values(gone)}: rows may hold it"
+        yield _unsupported(type_, new.name, "OG-MF-106", reason)
+    elif fresh:
+        yield Step(
+            kind=StepKind.EXTEND_ENUM,
+            type=type_.name,
+            table=type_.table_key,
+            property_name=new.name,
+            message=f"extend the enum {where} by the {_values(fresh)}",
+        )
+
+
+def _values(values: list[str]) -> str:
+    shown = ", ".join(f"`{value}`" for value in values[:5])
+    more = f" and {len(values) - 5} more" if len(values) > 5 else ""
+    return f"{'value' if len(values) == 1 else 'values'} {shown}{more}"
+
+
+def _metadata_changes(old: Property, new: Property, new_names: Mapping[str, str]) -> tuple[str, ...]:
+    changes: list[str] = []
+    if same_values(old.type, new.type) and old.type != new.type:
+        changes.append("order of enum values")
+    if differ((old.has_default, old.default), (new.has_default, new.default)):
+        changes.append("default")
+    if _followed(old.embedding, new_names) != new.embedding:
+        changes.append("embed")
+    if old.description != new.description:
+        changes.append("description")
+    if differ(old.annotations, new.annotations):
+        changes.append("annotations")
+    if old.name == new.name and old.renamed_from != new.renamed_from:
+        changes.append("rename_from")
+    return tuple(changes)
+
+
+def differ(left: object, right: object) -> bool:
+    """Whether two values are written differently: 1, 1.0 and true are equal in Python, and so are 0.0 and -0.0."""
+    return repr(left) != repr(right)
+
+
+def same_values(old: ValueType, new: ValueType) -> bool:
+    """Whether two types hold the same values: equal, or enums that differ in order only."""
+    if isinstance(old, EnumOf) and isinstance(new, EnumOf):
+        return set(old.values) == set(new.values)
+    return old == new
+
+
+def _followed(embedding: Embedding | None, new_names: Mapping[str, str]) -> Embedding | None:
+    """The embedding with its source under the name that it has now."""
+    if embedding is None:
+        return None
+    return replace(embedding, source=new_names.get(embedding.source, embedding.source))
+
+
+def _written(p: Property) -> str:
+    return f"{p.type}{'?' if p.nullable else ''}"
+
+
+def _unsupported(type_: AnyType, name: str, code: str, message: str) -> Step:
+    return Step(
+        kind=StepKind.UNSUPPORTED_CHANGE,
+        type=type_.name,
+        table=type_.table_key,
+        property_name=name,
+        code=code,
+        message=message,
+    )

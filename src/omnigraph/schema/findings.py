@@ -1,0 +1,34 @@
+"""The notebook of a binder: every broken rule once, at its place."""
+
+from collections.abc import Iterable
+
+from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.source import Span
+from omnigraph.lang.suggest import closest
+
+
+class Findings:
+    """Collects diagnostics; a code is reported once per place, so nodes don't repeat the faults of their interface."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Span], Diagnostic] = {}
+
+    def error(self, code: str, span: Span, message: str, help: str | None = None) -> None:
+        """Note a broken rule."""
+        self._found.setdefault((code, span), Diagnostic(code, span, message, help))
+
+    def ordered(self) -> tuple[Diagnostic, ...]:
+        """Everything found, in source order."""
+        return in_order(self._found.values())
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """A help line with the nearest candidate, or None if none is near."""
+    near = closest(word, candidates)
+    return None if near is None else f"did you mean `{near}`?"
+
+
+def listed(words: Iterable[str], joint: str = "and") -> str:
+    """Words as a sentence lists them: `` `a`, `b` and `c` ``."""
+    quoted = [f"`{word}`" for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {joint} {quoted[-1]}"

@@ -1,0 +1,62 @@
+"""Identities: numbers that types and properties are given once and keep through renames."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from omnigraph.schema.catalog import UNASSIGNED, Catalog, EdgeType, NodeType, Property
+from omnigraph.schema.matching import Matched, match_edges, match_nodes, match_properties
+
+T = TypeVar("T", NodeType, EdgeType)
+
+
+def assign_identities(catalog: Catalog, previous: Catalog | None) -> Catalog:
+    """The catalog with a number for every type and property.
+
+    What continues something of `previous`, by name or by `@rename_from`, keeps its number; everything else gets the
+    next one. One counter serves the whole graph and only grows, so a dropped name that returns is somebody new.
+    """
+    before = previous if previous is not None else Catalog(nodes={}, edges={}, interfaces={})
+    counter = _Counter(max(before.next_identity, _highest(before) + 1))
+    nodes = _numbered(catalog.nodes.values(), match_nodes(before, catalog), counter)
+    edges = _numbered(catalog.edges.values(), match_edges(before, catalog), counter)
+    return replace(
+        catalog,
+        nodes={node.name: node for node in nodes},
+        edges={edge.name: edge for edge in edges},
+        next_identity=counter.next,
+    )
+
+
+@dataclass(slots=True)
+class _Counter:
+    next: int
+
+    def keep(self, identity: int) -> int:
+        """The number itself if it is one, else the next."""
+        if identity != UNASSIGNED:
+            return identity
+        self.next += 1
+        return self.next - 1
+
+
+def _highest(catalog: Catalog) -> int:
+    types = (*catalog.nodes.values(), *catalog.edges.values())
+    return max((n for t in types for n in (t.identity, *(p.identity for p in t.properties))), default=0)
+
+
+def _numbered(types: Iterable[T], matched: Matched[T], counter: _Counter) -> list[T]:
+    origin = {new.name: old for old, new in matched.pairs}
+    return [_number_type(type_, origin.get(type_.name), counter) for type_ in types]
+
+
+def _number_type(type_: T, old: T | None, counter: _Counter) -> T:
+    identity = counter.keep(UNASSIGNED if old is None else old.identity)
+    origin: dict[str, Property] = {}
+    if old is not None:
+        origin = {new.name: before for before, new in match_properties(old, type_).pairs}
+    properties = tuple(
+        replace(p, identity=counter.keep(origin[p.name].identity if p.name in origin else UNASSIGNED))
+        for p in type_.properties
+    )
+    return replace(type_, identity=identity, properties=properties)

@@ -1,0 +1,92 @@
+"""Advice about a schema that is correct: L101 to L104."""
+
+from collections.abc import Iterator
+
+from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.literals import Name
+from omnigraph.lang.schema_ast import (
+    Declaration,
+    EdgeDecl,
+    IndexDecl,
+    InterfaceDecl,
+    NodeDecl,
+    PropertyDecl,
+    SchemaFile,
+)
+from omnigraph.lang.words import RESERVED
+from omnigraph.schema.catalog import Catalog
+
+
+def lint_schema(tree: SchemaFile, catalog: Catalog) -> tuple[Diagnostic, ...]:
+    """Warnings about a schema and the catalog that was bound from it, in source order."""
+    found: list[Diagnostic] = []
+    for declaration in tree.declarations:
+        if isinstance(declaration, InterfaceDecl):
+            found.extend(_unimplemented(declaration, catalog))
+        else:
+            found.extend(_repeated_indexes(declaration, catalog))
+        found.extend(_reserved_words(declaration))
+    found.extend(_unindexed_vectors(tree, catalog))
+    return in_order(found)
+
+
+def _properties(declaration: Declaration) -> Iterator[PropertyDecl]:
+    return (member for member in declaration.members if isinstance(member, PropertyDecl))
+
+
+def _unimplemented(declaration: InterfaceDecl, catalog: Catalog) -> Iterator[Diagnostic]:
+    name = declaration.name
+    if not any(name.text in node.implements for node in catalog.nodes.values()):
+        message = f"nothing implements the interface `{name.text}`"
+        yield Diagnostic("L101", name.span, message, f"write `node … implements {name.text}`, or remove it")
+
+
+def _reserved_words(declaration: Declaration) -> Iterator[Diagnostic]:
+    for decl in _properties(declaration):
+        if decl.name.text in RESERVED:
+            message = f"`{decl.name.text}` is a reserved word of the query language"
+            yield Diagnostic("L103", decl.name.span, message, "it works behind a `.`, but another name reads better")
+
+
+def _repeated_indexes(declaration: NodeDecl | EdgeDecl, catalog: Catalog) -> Iterator[Diagnostic]:
+    type_ = catalog.type(declaration.name.text)
+    if type_ is None:
+        return
+    given: dict[str, str] = dict.fromkeys(type_.key, "its `@key`")
+    if isinstance(declaration, NodeDecl):
+        for interface in declaration.implements:
+            inherited = catalog.interfaces.get(interface.text)
+            given.update(dict.fromkeys(inherited.indexed if inherited else (), f"the interface `{interface.text}`"))
+    for column in sorted(_indexed_columns(declaration), key=lambda column: column.span):
+        if column.text in given:
+            message = f"`{column.text}` already has an index through {given[column.text]}"
+            yield Diagnostic("L102", column.span, message, "remove this `@index`")
+        given.setdefault(column.text, "another `@index`")
+
+
+def _indexed_columns(declaration: NodeDecl | EdgeDecl) -> Iterator[Name]:
+    for member in declaration.members:
+        if isinstance(member, IndexDecl):
+            yield from member.columns
+        elif isinstance(member, PropertyDecl):
+            for annotation in member.annotations:
+                if annotation.name.text == "index":
+                    yield Name(member.name.text, annotation.span)
+
+
+def _unindexed_vectors(tree: SchemaFile, catalog: Catalog) -> Iterator[Diagnostic]:
+    declared = {
+        (declaration.name.text, decl.name.text): decl
+        for declaration in tree.declarations
+        for decl in _properties(declaration)
+    }
+    for node in catalog.nodes.values():
+        for vector in node.properties:
+            if vector.embedding is None or vector.name in node.indexed:
+                continue
+            # A node may have the vector from an interface; the advice then stands there, once for all its nodes.
+            for owner in (node.name, *node.implements):
+                if (decl := declared.get((owner, vector.name))) is not None:
+                    message = f"the vector `{owner}.{vector.name}` has no index: every search reads all rows"
+                    yield Diagnostic("L104", decl.name.span, message, "add `@index` to it")
+                    break

@@ -1,0 +1,42 @@
+"""What is said of a value that does not fit its type."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_LONGEST = 60
+_LARGEST_SHOWN = 10**40
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A value that does not fit; the reason is in users' words and names what was expected and what came."""
+
+    reason: str
+
+
+def shown(value: object) -> str:
+    """A JSON-like value as a message shows it: on one line, in quotes if it is text, and never long."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() if abs(value) >= _LARGEST_SHOWN:
+            return "a number of more than 40 digits"
+        case int() | float():
+            return str(value)
+        case str():
+            return _quoted(value)
+        case list() | tuple():
+            return f"a list of {len(value)} {'item' if len(value) == 1 else 'items'}"
+        case Mapping():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _quoted(text: str) -> str:
+    clipped = text if len(text) <= _LONGEST else text[: _LONGEST - 1]
+    quoted = json.dumps(clipped, ensure_ascii=not clipped.isprintable())
+    return quoted if clipped == text else f'{quoted[:-1]}…" ({len(text)} characters)'

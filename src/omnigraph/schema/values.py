@@ -1,0 +1,343 @@
+"""Literals and JSON values to typed Python values, and back; the one place that knows which value fits which type.
+
+A value that does not fit is a `Misfit`, never an exception: callers add the name of the property, parameter or line.
+"""
+
+import base64
+import binascii
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import TypeAlias, assert_never
+
+from omnigraph.lang.literals import (
+    BoolLiteral,
+    DateLiteral,
+    DateTimeLiteral,
+    FloatLiteral,
+    IntLiteral,
+    ListLiteral,
+    Literal,
+    NullLiteral,
+    StringLiteral,
+)
+from omnigraph.schema.catalog import Value
+from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.temporal import (
+    EXPECTED_DATE,
+    EXPECTED_DATETIME,
+    date_text,
+    datetime_text,
+    parse_date,
+    parse_datetime,
+)
+from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf, is_scalar
+
+Json: TypeAlias = str | int | float | bool | list["Json"] | dict[str, "Json"] | None
+"""What `json.loads` gives and `json.dumps` takes."""
+
+BASE64_PREFIX = "base64:"
+
+_DECIMAL = re.compile(r"-?[0-9]{1,20}")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
+_SHOWN_ENUM_VALUES = 12
+
+
+def expected(type_: ValueType) -> str:
+    """What a value of the type looks like, for messages: `a whole number from 0 to 4294967295`."""
+    match type_:
+        case EnumOf(values=values):
+            more = "" if len(values) <= _SHOWN_ENUM_VALUES else f", … ({len(values)} values)"
+            return f"one of {', '.join(values[:_SHOWN_ENUM_VALUES])}{more}"
+        case ListOf(element=element):
+            return f"a list of {element}"
+        case VectorOf(size=size):
+            return f"a list of {size} {'number' if size == 1 else 'numbers'}"
+        case Scalar.STRING:
+            return "a string"
+        case Scalar.BLOB:
+            return '"base64:…" or a URI'
+        case Scalar.BOOL:
+            return "true or false"
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            low, high = INTEGER_RANGES[type_]
+            return f"a whole number from {low} to {high}"
+        case Scalar.F32 | Scalar.F64:
+            return "a number"
+        case Scalar.DATE:
+            return EXPECTED_DATE
+        case Scalar.DATETIME:
+            return EXPECTED_DATETIME
+        case _:
+            assert_never(type_)
+
+
+# --- JSON in -------------------------------------------------------------------------------------
+
+
+def from_json(type_: ValueType, value: object, *, nullable: bool = False) -> Value | Misfit:
+    """The typed value of a decoded JSON value, or why it does not fit. Nothing is coerced that would lose or guess."""
+    if value is None:
+        return None if nullable else _unlike(type_, value)
+    match type_:
+        case Scalar():
+            return _scalar_from_json(type_, value)
+        case EnumOf():
+            return _enum(type_, value)
+        case ListOf(element=element):
+            if not isinstance(value, list | tuple):
+                return _unlike(type_, value)
+            return _each(value, lambda item: _scalar_from_json(element, item))
+        case VectorOf():
+            return _vector(type_, value)
+        case _:
+            assert_never(type_)
+
+
+def _scalar_from_json(scalar: Scalar, value: object) -> Value | Misfit:
+    match scalar:
+        case Scalar.I64 | Scalar.U64 if isinstance(value, str) and _DECIMAL.fullmatch(value):
+            return _integer(scalar, int(value))
+        case Scalar.DATE if isinstance(value, str):
+            return parse_date(value)
+        case Scalar.DATETIME if isinstance(value, str):
+            return parse_datetime(value)
+        case _:
+            return _plain_scalar(scalar, value)
+
+
+# --- literals in -----------------------------------------------------------------------------------
+
+
+def from_literal(type_: ValueType, literal: Literal, *, nullable: bool = False) -> Value | Misfit:
+    """The typed value of a literal, or why it does not fit; dates are written `date("…")`, times `datetime("…")`."""
+    match literal:
+        case NullLiteral():
+            return None if nullable else _unlike_literal(type_, literal)
+        case DateLiteral(text=text):
+            return parse_date(text) if type_ is Scalar.DATE else _unlike_literal(type_, literal)
+        case DateTimeLiteral(text=text):
+            return parse_datetime(text) if type_ is Scalar.DATETIME else _unlike_literal(type_, literal)
+        case ListLiteral(items=items):
+            return _list_from_literal(type_, literal, items)
+        case StringLiteral() | IntLiteral() | FloatLiteral() | BoolLiteral():
+            match type_:
+                case Scalar.DATE | Scalar.DATETIME | ListOf() | VectorOf():
+                    return _unlike_literal(type_, literal)
+                case EnumOf():
+                    return _enum(type_, literal.value)
+                case Scalar():
+                    return _plain_scalar(type_, literal.value)
+                case _:
+                    assert_never(type_)
+        case _:
+            assert_never(literal)
+
+
+def _list_from_literal(type_: ValueType, literal: ListLiteral, items: tuple[Literal, ...]) -> Value | Misfit:
+    match type_:
+        case ListOf(element=element):
+            return _each(items, lambda item: from_literal(element, item))
+        case VectorOf(size=size):
+            if len(items) != size:
+                return Misfit(f"expected {expected(type_)}, got {len(items)}")
+            return _each(items, lambda item: from_literal(Scalar.F32, item))
+        case _:
+            return _unlike_literal(type_, literal)
+
+
+def literal_text(literal: Literal) -> str:
+    """A literal as a message shows it, clipped."""
+    match literal:
+        case NullLiteral():
+            return "null"
+        case DateLiteral(text=text):
+            return f"date({shown(text)})"
+        case DateTimeLiteral(text=text):
+            return f"datetime({shown(text)})"
+        case ListLiteral(items=items):
+            return shown(items)
+        case _:
+            return shown(literal.value)
+
+
+def _unlike_literal(type_: ValueType, literal: Literal) -> Misfit:
+    wanted = {Scalar.DATE: '`date("YYYY-MM-DD")`', Scalar.DATETIME: '`datetime("2026-01-02T03:04:05Z")`'}
+    like = wanted[type_] if isinstance(type_, Scalar) and type_ in wanted else expected(type_)
+    return Misfit(f"expected {like}, got {literal_text(literal)}")
+
+
+# --- what both ways in share -------------------------------------------------------------------------
+
+
+def _unlike(type_: ValueType, value: object) -> Misfit:
+    return Misfit(f"expected {expected(type_)}, got {shown(value)}")
+
+
+def _plain_scalar(scalar: Scalar, value: object) -> Value | Misfit:
+    match scalar:
+        case Scalar.STRING:
+            return _string(value)
+        case Scalar.BLOB:
+            return _blob(value)
+        case Scalar.BOOL:
+            return value if isinstance(value, bool) else _unlike(scalar, value)
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            return _integer(scalar, value)
+        case Scalar.F32 | Scalar.F64:
+            return _float(scalar, value)
+        case Scalar.DATE | Scalar.DATETIME:
+            return _unlike(scalar, value)
+        case _:
+            assert_never(scalar)
+
+
+def _string(value: object) -> str | Misfit:
+    if not isinstance(value, str):
+        return _unlike(Scalar.STRING, value)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return Misfit(f"the string has half of a surrogate pair at character {error.start + 1}, which is no text")
+    return value
+
+
+def _enum(type_: EnumOf, value: object) -> str | Misfit:
+    return value if isinstance(value, str) and value in type_.values else _unlike(type_, value)
+
+
+def _blob(value: object) -> str | Misfit:
+    if not isinstance(value, str):
+        return _unlike(Scalar.BLOB, value)
+    if value.startswith(BASE64_PREFIX):
+        try:
+            base64.b64decode(value[len(BASE64_PREFIX) :], validate=True)
+        except (binascii.Error, ValueError):
+            return Misfit(f"the text behind `{BASE64_PREFIX}` is not base64 with its padding")
+        return value
+    return _string(value) if _URI.fullmatch(value) else _unlike(Scalar.BLOB, value)
+
+
+def _integer(scalar: Scalar, value: object) -> int | Misfit:
+    low, high = INTEGER_RANGES[scalar]
+    fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    return value if fits and isinstance(value, int) else _unlike(scalar, value)
+
+
+def _float(scalar: Scalar, value: object) -> float | Misfit:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _unlike(scalar, value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return Misfit(f"expected a finite number, got {shown(value)}")
+    try:
+        number = float(value)
+        if scalar is Scalar.F32:
+            number = _as_float32(number)
+    except OverflowError:
+        return Misfit(f"{shown(value)} is too large for {scalar}")
+    if isinstance(value, int) and number != value:
+        return Misfit(f"{shown(value)} can't be held exactly by {scalar}: write a fraction if rounding is meant")
+    return number
+
+
+def _as_float32(number: float) -> float:
+    rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    return rounded
+
+
+def _vector(type_: VectorOf, value: object) -> tuple[Value, ...] | Misfit:
+    if not isinstance(value, list | tuple):
+        return _unlike(type_, value)
+    if len(value) != type_.size:
+        return Misfit(f"expected {expected(type_)}, got {len(value)}")
+    if all(type(item) is float for item in value):
+        # One call for the whole vector; whatever it can't vouch for goes the slow way, which finds the item to blame.
+        packing = f"<{type_.size}f"
+        try:
+            packed: tuple[float, ...] = struct.unpack(packing, struct.pack(packing, *value))
+        except OverflowError:
+            packed = (math.inf,)
+        if all(map(math.isfinite, packed)):
+            return packed
+    return _each(value, lambda item: _float(Scalar.F32, item))
+
+
+def _each(items: Sequence[object], convert: Callable[..., Value | Misfit]) -> tuple[Value, ...] | Misfit:
+    values: list[Value] = []
+    for place, item in enumerate(items, start=1):
+        value = convert(item)
+        if isinstance(value, Misfit):
+            return Misfit(f"item {place}: {value.reason}")
+        values.append(value)
+    return tuple(values)
+
+
+# --- out -----------------------------------------------------------------------------------------
+
+
+def to_json(type_: ValueType, value: Value) -> Json:
+    """The JSON form of a typed value; `from_json` of it gives the value back. Null is None for every type.
+
+    Integers stay numbers. An F32 is the shortest number that names it. A value of another type is a bug: `TypeError`.
+    """
+    match type_, value:
+        case _, None:
+            return None
+        case ListOf(element=element), list() | tuple():
+            return [to_json(element, item) for item in value]
+        case VectorOf(), list() | tuple():
+            return [to_json(Scalar.F32, item) for item in value]
+        case Scalar.F32, float():
+            return _shortest_float32(value)
+        case Scalar.F64, float():
+            return value
+        case Scalar.DATETIME, datetime():
+            return datetime_text(value)
+        case Scalar.DATE, date() if not isinstance(value, datetime):
+            return date_text(value)
+        case Scalar.BLOB, bytes():
+            return BASE64_PREFIX + base64.b64encode(value).decode()
+        case Scalar.BOOL, bool():
+            return value
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64, int() if not isinstance(value, bool):
+            return value
+        case Scalar.STRING | Scalar.BLOB | EnumOf(), str():
+            return value
+        case _:
+            msg = f"{shown(value)} is not a value of {type_}"
+            raise TypeError(msg)
+
+
+def _shortest_float32(value: float) -> float:
+    for digits in (7, 8):
+        short = float(f"{value:.{digits}g}")
+        try:
+            if _as_float32(short) == value:
+                return short
+        except OverflowError:
+            continue  # near the largest float32, fewer digits round beyond it
+    return value
+
+
+# --- ids -----------------------------------------------------------------------------------------
+
+
+def key_text(type_: ValueType, value: Value) -> str:
+    """The text of a key column's value, as ids are made of it; `TypeError` for a type that no key may have."""
+    if value is None or not is_scalar(type_) or type_ in (Scalar.F32, Scalar.F64):
+        msg = f"{shown(value)} of {type_} can't be part of a key"
+        raise TypeError(msg)
+    text = to_json(type_, value)
+    if isinstance(text, bool):
+        return "true" if text else "false"
+    return str(text)
+
+
+def derive_id(texts: Sequence[str]) -> str:
+    """The id of a row from the texts of its key: one column's own text, or the compact JSON array of several."""
+    if len(texts) == 1:
+        return texts[0]
+    return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))
