@@ -3,6 +3,7 @@
 The only module that swaps the manifest.
 """
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap import (
+    NewestVersionDamagedError,
     PreparedSwap,
     SwapLostError,
     SwapTable,
@@ -78,6 +80,7 @@ class ManifestLog:
 
     def __init__(self, store: Store, branch: str = MAIN, path: str = MANIFEST) -> None:
         self.store, self.branch, self.path = store, branch, path
+        self._lock = threading.Lock()
         self._head: Head | None = None
 
     def latest(self) -> Head:
@@ -93,6 +96,13 @@ class ManifestLog:
             if table is held.table:
                 return held
         return self._read(table)
+
+    def newest_readable(self) -> Head:
+        """The newest state, or when its version is damaged the one before: for reading the past."""
+        try:
+            return self.latest()
+        except NewestVersionDamagedError as error:
+            return self._read(open_table(self.store, self.path, error.readable))
 
     def recent(self) -> Head:
         """A state to base a write on: the held one unless the next version exists. A swap finds out if that errs."""
@@ -113,6 +123,7 @@ class ManifestLog:
             faults.reach("publish.swapped")
             table.flush()
             self._verify(table, manifest.head, manifest.head_commit.seq)
+            faults.reach("publish.verified")
         except (SwapLostError, OutcomeUnknownError):
             raise
         except Exception as error:
@@ -120,8 +131,7 @@ class ManifestLog:
         head = Head(
             Snapshot(branch=self.branch, manifest_version=table.version, manifest=self._trimmed(manifest)), table
         )
-        self._head = head
-        faults.reach("publish.verified")
+        self._hold(head)
         self._trim(table)
         return head
 
@@ -157,10 +167,14 @@ class ManifestLog:
         check_stamp(table.metadata)
         manifest = decode_head(table.head())
         head = Head(Snapshot(branch=self.branch, manifest_version=table.version, manifest=manifest), table)
-        held = self._head
-        if held is None or held.snapshot.manifest_version < table.version:
-            self._head = head
+        self._hold(head)
         return head
+
+    def _hold(self, head: Head) -> None:
+        """Remember the newest head seen, whichever thread saw it."""
+        with self._lock:
+            if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
+                self._head = head
 
     def _prepare(self, base: Head, manifest: Manifest) -> PreparedSwap:
         """The swap's content; when the head is full its past is sealed, and many small seals become one."""
@@ -219,7 +233,7 @@ class ManifestLog:
             return
         try:
             table.trim(self.store.runtime.options.manifest_versions)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - the commit has happened: nothing here may turn it into a failure
             log.warning("old versions of %s were not trimmed: %s", self.path, error)
 
 

@@ -51,10 +51,9 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
     lease = timedelta(seconds=store.runtime.options.lease_seconds)
     for item in found:
         branch = manifest if item.sidecar.manifest_path == manifest.path else _other(store, item)
-        head = branch.latest()
-        is_committed = branch.contains(head, item.sidecar.commit_id, item.sidecar.base_seq)
-        verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
         try:
+            is_committed = branch.contains(branch.latest(), item.sidecar.commit_id, item.sidecar.base_seq)
+            verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
             _settle(store, branch, item, verdict, report)
         except OmnigraphError as error:
             report.failed.append((item.sidecar.id, str(error)))

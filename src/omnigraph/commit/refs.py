@@ -65,4 +65,3 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
                 raise CommitMissingError(wanted, log.branch)
             schema = found
     raise CommitMissingError(wanted, log.branch)
-

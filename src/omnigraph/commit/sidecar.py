@@ -9,7 +9,12 @@ import msgspec
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import RECOVERY, sidecar_key
-from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError, StoreUnavailableError
+from omnigraph.storage.objects import (
+    ObjectChangedError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreUnavailableError,
+)
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
 
@@ -112,7 +117,11 @@ class Lease:
 
     def arm(self) -> None:
         """Put the sidecar; when that fails nothing has happened yet."""
-        self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
+        try:
+            self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
+        except ObjectExistsError:
+            if not self._is_stored(self._sidecar):
+                raise
         self._thread = threading.Thread(target=self._beat, name=f"lease-{self._sidecar.id}", daemon=True)
         self._thread.start()
 
@@ -152,6 +161,18 @@ class Lease:
         try:
             self._etag = self._store.objects.put_if_match(self._key, msgspec.json.encode(renewed), self._etag)
         except ObjectChangedError:
-            self._is_fenced = True
-            return
+            if not self._is_stored(renewed):
+                self._is_fenced = True
+                return
         self._sidecar = renewed
+
+    def _is_stored(self, expected: Sidecar) -> bool:
+        """Whether a refused put was our own, done before its response was lost; then its tag is taken over."""
+        try:
+            stored = self._store.objects.get(self._key)
+        except ObjectMissingError:
+            return False
+        if stored.data != msgspec.json.encode(expected):
+            return False
+        self._etag = stored.etag
+        return True

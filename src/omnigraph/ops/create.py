@@ -71,7 +71,9 @@ def _check_place(store: Store) -> set[str]:
         ManifestLog(store).latest()
     except NotAGraphError:
         return {
-            "/".join(info.key.split("/", 2)[:2]) for kind in ("nodes", "edges") for info in store.objects.list_under(kind)
+            "/".join(info.key.split("/", 2)[:2])
+            for kind in ("nodes", "edges")
+            for info in store.objects.list_under(kind)
         }
     raise PlaceTakenError(store.location.uri, "a graph")
 

@@ -27,7 +27,9 @@ class BadFilterError(OmnigraphError):
         return f"can't filter commits by `{self.name}`: {self.reason}"
 
 
-def list_commits(session: Session, *, filters: Mapping[str, str] | None = None, limit: int | None = None) -> list[Commit]:
+def list_commits(
+    session: Session, *, filters: Mapping[str, str] | None = None, limit: int | None = None
+) -> list[Commit]:
     """The branch's commits, newest first; `limit` bounds both the result and, without filters, the cost."""
     wanted = (commit for commit in session.log.history(session.head()) if _matches(commit, filters or {}))
     return list(islice(wanted, limit))

@@ -18,8 +18,10 @@ def open_session(uri: str, *, is_read_only: bool, runtime: Runtime) -> Session:
     """
     store = Store(parse_uri(uri), runtime)
     session = Session(store=store, handles=Handles(store), log=ManifestLog(store), is_read_only=is_read_only)
-    session.head()
-    if not is_read_only:
+    if is_read_only:
+        session.log.newest_readable()
+    else:
+        session.head()
         heal(session)
     return session
 

@@ -54,10 +54,11 @@ class Session:
 
     def snapshot(self, *, commit_id: str | None = None, at: datetime | None = None) -> Snapshot:
         """The newest state, or that of a commit or an instant."""
-        head = self.head()
         if commit_id is not None:
-            return at_commit(self.log, head, commit_id)
-        return head.snapshot if at is None else at_time(self.log, head, at)
+            return at_commit(self.log, self.log.newest_readable(), commit_id)
+        if at is not None:
+            return at_time(self.log, self.log.newest_readable(), at)
+        return self.head().snapshot
 
     def tables(self, snapshot: Snapshot) -> SnapshotTables:
         """The tables of a snapshot."""

@@ -60,7 +60,9 @@ def write_tables(
     """
     head = session.writable_head() if base is None else base
     tables = SnapshotTables(session.handles, head.snapshot)
-    moves = tuple(Move(table_key=write.table_key, staged=write.stage(tables.table(write.table_key))) for write in writes)
+    moves = tuple(
+        Move(table_key=write.table_key, staged=write.stage(tables.table(write.table_key))) for write in writes
+    )
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
         return None

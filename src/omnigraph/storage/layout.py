@@ -43,6 +43,12 @@ def version_file(version: int) -> str:
     return f"_versions/{2**64 - 1 - version:020d}.manifest"
 
 
+def version_number(key: str) -> int:
+    """The inverse of `version_file`; 0 for a file that is not an ordinary version."""
+    name = key.rsplit("/", 1)[-1].removesuffix(".manifest")
+    return 2**64 - 1 - int(name) if name.isdigit() else 0
+
+
 def detached_file(version: int) -> str:
     """The file of a detached table version, relative to the table."""
     return f"_versions/d{version}.manifest"

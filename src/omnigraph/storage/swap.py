@@ -14,10 +14,13 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import FORMAT, version_file
+from omnigraph.storage.layout import FORMAT, version_file, version_number
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.requests import counted
 from omnigraph.storage.store import Store
+
+DAMAGE_DEPTH = 10
+"""How many versions are tried when the newest can't be read."""
 
 
 class SwapLostError(OmnigraphError):
@@ -54,13 +57,13 @@ class NewestVersionDamagedError(OmnigraphError):
     kind = Kind.CORRUPT
     code = "newest_version_damaged"
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    def __init__(self, path: str, version: int, readable: int, reason: str) -> None:
+        super().__init__(path, version, readable, reason)
+        self.path, self.version, self.readable, self.reason = path, version, readable, reason
 
     def __str__(self) -> str:
         return (
-            f"the newest version of {self.path} can't be read ({self.reason}). Older commits are intact:"
+            f"version {self.version} of {self.path}, the newest, can't be read ({self.reason}). Older commits are intact:"
             " read one with --snapshot, and run `omnigraph repair` to go back to the newest readable one"
         )
 
@@ -201,7 +204,21 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
             )
         except (ValueError, OSError) as error:
             reason = str(error).split("\n", 1)[0]
-            if "not found" in reason.lower():
+            if "not found" in reason.lower() or "not a directory" in reason.lower():
                 raise TableMissingError(path) from None
-            raise NewestVersionDamagedError(path, reason.split(", /home", 1)[0]) from error
+            _raise_if_damaged(store, path, version, reason)
+            raise StoreUnavailableError(f"open {path}", reason) from error
     return SwapTable(store, path, dataset)
+
+
+def _raise_if_damaged(store: Store, path: str, version: int | None, reason: str) -> None:
+    """NewestVersionDamagedError when an older version opens: then the store answers, and the newest is to blame."""
+    if version is not None:
+        return
+    numbers = sorted((version_number(info.key) for info in store.objects.list_under(f"{path}/_versions")), reverse=True)
+    for older in numbers[1:DAMAGE_DEPTH]:
+        try:
+            open_table(store, path, older)
+        except OmnigraphError:
+            continue
+        raise NewestVersionDamagedError(path, numbers[0], older, reason.split(", /home", 1)[0])
