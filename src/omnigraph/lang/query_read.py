@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from omnigraph.lang.cursor import Cursor
+from omnigraph.lang.cursor import Cursor, GaveUpError
 from omnigraph.lang.lexer import Kind, Token, shown
 from omnigraph.lang.literal_parser import whole_number
 from omnigraph.lang.literals import Name

@@ -2,7 +2,6 @@
 
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.recovery import Report, recover
-from omnigraph.errors import OmnigraphError
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
@@ -30,6 +29,6 @@ def heal(session: Session) -> Report | None:
     """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run."""
     try:
         return recover(session.store, session.log)
-    except OmnigraphError as error:
-        log.warning("recovery of %s did not run: %s", session.uri, error)
+    except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
+        log.warning("recovery of %s did not run: %s", session.uri, error, exc_info=True)
         return None

@@ -150,7 +150,7 @@ def _misplaced(function: Function, place: Place) -> tuple[str, str]:
     message = f"`{function.name}` can't stand {place.value}"
     match function.family:
         case Family.VALUE:
-            return message, "compare it with something: `$v.property < now()`"
+            return message, f"compare it with something: `$v.property < now()`"
         case Family.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
         case Family.AGGREGATE:

@@ -100,8 +100,11 @@ class SwapTable:
 
     def head(self) -> pa.Table:
         """The rows of the newest fragment: one read, whatever the history."""
+        fragments = self._dataset.get_fragments()
+        if not fragments:
+            return self._dataset.schema.empty_table()
         with counted(self._store.runtime.telemetry, "manifest"):
-            return self._dataset.get_fragments()[-1].to_table()
+            return fragments[-1].to_table()
 
     def sealed(self, index: int) -> pa.Table:
         """The rows of a sealed fragment; 0 is the oldest."""
