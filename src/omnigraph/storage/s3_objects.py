@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 import obstore
@@ -19,6 +20,9 @@ from omnigraph.storage.objects import (
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, S3Config
+
+_CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout"})
+"""The options that are the HTTP client's, not the bucket's."""
 
 
 @contextmanager
@@ -38,9 +42,16 @@ def _store_errors(action: str, key: str) -> Iterator[None]:
 class S3Objects:
     """An ObjectStore on a bucket that honours `If-None-Match` and `If-Match`."""
 
-    def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
-        config = cast("S3Config", dict(options))
-        self._store = S3Store(bucket, prefix=prefix, config=config, client_options=_client_options(options))
+    def __init__(self, bucket: str, prefix: str, options: Mapping[str, str], *, max_retries: int = 5) -> None:
+        client = {name: value for name, value in options.items() if name in _CLIENT_OPTIONS}
+        config = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS}
+        self._store = S3Store(
+            bucket,
+            prefix=prefix,
+            config=cast("S3Config", config),
+            client_options=cast("ClientConfig", client),
+            retry_config={"max_retries": max_retries, "retry_timeout": timedelta(seconds=60)},
+        )
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
@@ -98,6 +109,3 @@ class S3Objects:
         names = [*result["common_prefixes"], *(meta["path"] for meta in result["objects"])]
         return sorted(name.rsplit("/", 1)[-1] for name in names)
 
-
-def _client_options(options: Mapping[str, str]) -> "ClientConfig":
-    return {"allow_http": options.get("allow_http", "").lower() in ("1", "true")}
