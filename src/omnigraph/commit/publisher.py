@@ -68,7 +68,9 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan) -> Committed:
     except BaseException:
         _leave(lease)  # interrupted at an unknown step: recovery decides
         raise
-    if lease is not None:
+    if done.was_there:
+        _give_up(store, lease, made)  # an earlier try did it: these files are nobody's
+    elif lease is not None:
         lease.disarm()
         store.runtime.faults.reach("publish.disarmed")
     return done

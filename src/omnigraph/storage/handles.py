@@ -6,7 +6,7 @@ from collections import OrderedDict
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.requests import counted
+from omnigraph.storage.requests import counted, reason_of
 from omnigraph.storage.store import Store
 
 CACHED_HANDLES = 512
@@ -57,7 +57,7 @@ class Handles:
                     storage_options=self.store.lance_options,
                 )
             except (ValueError, OSError) as error:
-                raise PinUnreadableError(path, version, _first_line(error)) from error
+                raise PinUnreadableError(path, version, reason_of(error)) from error
         self.keep(path, dataset)
         return dataset
 
@@ -73,6 +73,3 @@ class Handles:
         with self._lock:
             self._open.pop((path, version), None)
 
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0].split(", /home", 1)[0]

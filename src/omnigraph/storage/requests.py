@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from lance.lance import register_lance_metrics_recorder, snapshot_lance_metrics
 
+from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.telemetry import Telemetry
 
 _REQUESTS = "lance_object_store_requests_total"
@@ -38,3 +39,17 @@ def counted(telemetry: Telemetry, target: str) -> Iterator[None]:
     finally:
         for operation, count in _totals().items():
             telemetry.record(target, operation, count - before.get(operation, 0))
+
+
+@contextmanager
+def store_errors(action: str) -> Iterator[None]:
+    """Turn what Lance raises when the store fails it into our own error, which says what was being done."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailableError(action, reason_of(error)) from error
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error of Lance, without the place in its source."""
+    return str(error).split("\n", 1)[0].split(", /home", 1)[0]

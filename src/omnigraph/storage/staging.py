@@ -15,7 +15,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.requests import counted
+from omnigraph.storage.requests import counted, store_errors
 
 ID = "id"
 ROWS_PER_FRAGMENT = 1_048_576
@@ -209,7 +209,7 @@ def _write(table: Table, rows: pa.Table) -> tuple[str, ...]:
         return ()
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
-    with counted(store.runtime.telemetry, "table"):
+    with counted(store.runtime.telemetry, "table"), store_errors(f"write rows of {table.path}"):
         fragments = write_fragments(
             rows.cast(dataset.schema) if rows.schema != dataset.schema else rows,
             dataset,
@@ -230,7 +230,7 @@ def _with_deletions(staged: Staged, table: Table) -> Staged:
     dataset = table.handles.open(table.path, table.version)
     updated: list[str] = []
     removed: list[int] = []
-    with counted(table.handles.store.runtime.telemetry, "table"):
+    with counted(table.handles.store.runtime.telemetry, "table"), store_errors(f"delete rows of {table.path}"):
         for fragment_id, offsets in sorted(by_fragment.items()):
             fragment = dataset.get_fragment(fragment_id)
             assert fragment is not None  # noqa: S101 - the address came from this very version

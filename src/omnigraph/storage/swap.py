@@ -16,7 +16,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import FORMAT, version_file, version_number
 from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.requests import counted
+from omnigraph.storage.requests import counted, reason_of, store_errors
 from omnigraph.storage.store import Store
 
 DAMAGE_DEPTH = 10
@@ -103,12 +103,12 @@ class SwapTable:
         fragments = self._dataset.get_fragments()
         if not fragments:
             return self._dataset.schema.empty_table()
-        with counted(self._store.runtime.telemetry, "manifest"):
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
             return fragments[-1].to_table()
 
     def sealed(self, index: int) -> pa.Table:
         """The rows of a sealed fragment; 0 is the oldest."""
-        with counted(self._store.runtime.telemetry, "manifest"):
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
             return self._dataset.get_fragments()[:-1][index].to_table()
 
     def sealed_rows(self) -> list[int]:
@@ -124,7 +124,7 @@ class SwapTable:
 
     def latest(self) -> "SwapTable":
         """The newest version there is now; this object when nothing moved."""
-        with counted(self._store.runtime.telemetry, "manifest"):
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"probe {self.path}"):
             latest = int(self._dataset.latest_version)
         return self if latest == self.version else open_table(self._store, self.path)
 
@@ -150,7 +150,7 @@ class SwapTable:
             except CommitConflictError:
                 raise SwapLostError(self.path, self.version) from None
             except OSError as error:
-                raise StoreUnavailableError(f"swap {self.path}", str(error).split("\n", 1)[0]) from error
+                raise StoreUnavailableError(f"swap {self.path}", reason_of(error)) from error
         return SwapTable(self._store, self.path, made)
 
     def flush(self) -> None:
@@ -163,7 +163,7 @@ class SwapTable:
             self._dataset.cleanup_old_versions(retain_versions=keep)
 
     def _write(self, rows: pa.Table) -> list[FragmentMetadata]:
-        with counted(self._store.runtime.telemetry, "manifest"):
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"write {self.path}"):
             fragments: list[FragmentMetadata] = write_fragments(
                 rows.cast(self._dataset.schema),
                 self._dataset,
@@ -191,7 +191,7 @@ def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
         except OSError as error:
             if "already exists" in str(error):
                 raise SwapLostError(path, 0) from None
-            raise StoreUnavailableError(f"create {path}", str(error).split("\n", 1)[0]) from error
+            raise StoreUnavailableError(f"create {path}", reason_of(error)) from error
     table = SwapTable(store, path, dataset)
     files = [f"{path}/data/{file.path}" for fragment in dataset.get_fragments() for file in fragment.metadata.files]
     store.flush([*files, f"{path}/{version_file(table.version)}"])
@@ -206,11 +206,14 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
                 store.uri(path), version=version, session=store.session, storage_options=store.lance_options
             )
         except (ValueError, OSError) as error:
-            reason = str(error).split("\n", 1)[0]
+            reason = reason_of(error)
             if "not found" in reason.lower() or "not a directory" in reason.lower():
                 raise TableMissingError(path) from None
             _raise_if_damaged(store, path, version, reason)
             raise StoreUnavailableError(f"open {path}", reason) from error
+    if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
+        _raise_if_damaged(store, path, version, "it is blank")
+        raise TableMissingError(path)
     return SwapTable(store, path, dataset)
 
 
@@ -224,4 +227,4 @@ def _raise_if_damaged(store: Store, path: str, version: int | None, reason: str)
             open_table(store, path, older)
         except OmnigraphError:
             continue
-        raise NewestVersionDamagedError(path, numbers[0], older, reason.split(", /home", 1)[0])
+        raise NewestVersionDamagedError(path, numbers[0], older, reason)

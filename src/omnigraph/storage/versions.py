@@ -14,7 +14,7 @@ from lance.fragment import FragmentMetadata
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import FORMAT, detached_file, version_file
-from omnigraph.storage.requests import counted
+from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.staging import ID, Change, Staged
 from omnigraph.storage.store import Store
 
@@ -42,7 +42,7 @@ class StaleBaseError(OmnigraphError):
 def create_table(store: Store, path: str, schema: pa.Schema) -> int:
     """A new, empty table with stable row ids; the number of its first version."""
     schema = physical_schema(schema)
-    with counted(store.runtime.telemetry, "table"):
+    with counted(store.runtime.telemetry, "table"), store_errors(f"create {path}"):
         dataset = lance.write_dataset(
             schema.empty_table(),
             store.uri(path),
@@ -65,7 +65,7 @@ def apply(handles: Handles, staged: Staged, base: int) -> int:
     dataset = handles.open(staged.path, base)
     operation = _operation(staged, dataset)
     store = handles.store
-    with counted(store.runtime.telemetry, "table"):
+    with counted(store.runtime.telemetry, "table"), store_errors(f"make a version of {staged.path}"):
         made = LanceDataset.commit(
             dataset,
             Transaction(base, operation),
