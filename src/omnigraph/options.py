@@ -26,8 +26,11 @@ class Options:
     """How often a publish is tried against a moving head before it is a conflict."""
     backoff_seconds: float = 0.05
     """The first wait between two rounds; it doubles, with jitter."""
-    head_commits: int = 256
-    """How many of the latest commits the head fragment holds before they are sealed."""
+    head_commits: int = 128
+    """How many of the latest commits the head fragment holds before they are sealed.
+
+    So many keep it under 64 KB, which Lance fetches in one request.
+    """
     sealed_fragments: int = 32
     """How many sealed fragments there may be before they are merged."""
     manifest_versions: int = 200

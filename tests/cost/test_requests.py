@@ -17,7 +17,9 @@ from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server
 from worlds import FAST, new_world, rows, runtime
 
-SHALLOW, DEEP = 10, 2_000
+SHALLOW = 10
+DEEP = SHALLOW + 16 * Options().head_commits
+"""More than 2,000 commits, with as many of them in the head as in the shallow graph."""
 NEXT = iter(range(10**9))
 
 
@@ -81,13 +83,15 @@ def test_a_repeated_read_is_one_probe_and_no_manifest(on_s3: Session) -> None:
     assert requests.total(operation="list") == 1
 
 
-def test_a_cold_open(on_s3: Session) -> None:
+@pytest.mark.parametrize("commits", [2, Options().head_commits - 1])
+def test_a_cold_open(commits: int, on_s3: Session) -> None:
+    grow(on_s3, commits)
     cold = Runtime(options=on_s3.runtime.options)
 
     with cold.telemetry.counting() as requests:
         open_session(on_s3.uri, is_read_only=False, runtime=cold)
 
-    assert requests.total() <= 6, requests.table()
+    assert requests.total() == 4, requests.table()
 
 
 @pytest.fixture(scope="module")
