@@ -11,8 +11,10 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 
@@ -21,7 +23,7 @@ HERE = Path(__file__).parent
 class Ended:
     """How a job ended: its result, or the signal that killed it."""
 
-    result: object
+    result: Any
     signal: int | None
     error: str | None
 
@@ -35,18 +37,22 @@ class Zygote:
     """Runs functions of test modules in fresh forked children: `run("module:function", {...})`."""
 
     def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]), "LANCE_LOG": "error"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
+            "LANCE_LOG": "error",
+        }
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
         )
 
-    def run(self, target: str, arguments: dict[str, object], fault: str | None = None) -> Ended:
+    def run(self, target: str, arguments: Mapping[str, object], fault: str | None = None) -> Ended:
         """Run one job to its end."""
         return self.wait(self.start(target, arguments, fault))
 
-    def start(self, target: str, arguments: dict[str, object], fault: str | None = None) -> int:
+    def start(self, target: str, arguments: Mapping[str, object], fault: str | None = None) -> int:
         """Start a job; its process id."""
-        return int(self._ask({"do": "start", "target": target, "arguments": arguments, "fault": fault})["pid"])
+        return int(self._ask({"do": "start", "target": target, "arguments": dict(arguments), "fault": fault})["pid"])
 
     def wait(self, pid: int) -> Ended:
         """Wait for a job."""
@@ -61,7 +67,7 @@ class Zygote:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
-    def _ask(self, request: dict[str, object]) -> dict[str, int | str | None]:
+    def _ask(self, request: dict[str, object]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -99,7 +105,7 @@ def _fork(request: dict[str, object], pipes: dict[int, int]) -> int:
     try:
         module, _, function = str(request["target"]).partition(":")
         outcome["result"] = getattr(importlib.import_module(module), function)(**request["arguments"])  # type: ignore[arg-type]
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever ends a job is told to the test
         outcome["error"] = traceback.format_exc()
     with os.fdopen(write, "w") as pipe:
         json.dump(outcome, pipe)

@@ -3,9 +3,11 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lance import LanceDataset
+
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Durability
@@ -22,10 +24,10 @@ class Disk:
         fsync, commit = os.fsync, LanceDataset.commit
 
         def watched_fsync(descriptor: int) -> None:
-            self.events.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+            self.events.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
             fsync(descriptor)
 
-        def watched_commit(base: LanceDataset, transaction: object, **options: object) -> LanceDataset:
+        def watched_commit(base: LanceDataset, transaction: Any, **options: Any) -> LanceDataset:
             made = commit(base, transaction, **options)
             if not options.get("detached"):
                 self.events.append("SWAP")

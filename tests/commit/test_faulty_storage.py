@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lance import LanceDataset
+
 from omnigraph.commit import audit
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
@@ -91,12 +93,14 @@ def test_a_listing_that_fails_is_loud_for_recovery_and_silent_for_writes(
     assert caplog.text == ""
 
 
-def failing_commits(monkeypatch: pytest.MonkeyPatch, is_hit: Callable[[dict[str, object]], bool], how: str, times: int) -> None:
+def failing_commits(
+    monkeypatch: pytest.MonkeyPatch, is_hit: Callable[[dict[str, object]], bool], how: str, times: int
+) -> None:
     """Make Lance's commit fail for some calls: before it has an effect, or after."""
     right = LanceDataset.commit
     left = [times]
 
-    def commit(base: LanceDataset, transaction: object, **options: object) -> LanceDataset:
+    def commit(base: LanceDataset, transaction: Any, **options: Any) -> LanceDataset:
         if left[0] and is_hit(options):
             left[0] -= 1
             if how == "after":
@@ -168,7 +172,14 @@ def test_a_swap_that_never_happens_and_can_never_be_asked_is_unknown(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\x00\xff not json", b"[]", b'{"format": 1}', b'{"format": 99, "id": "x"}', b'{"format": 1, "id": "x", "new": 1}'],
+    [
+        b"",
+        b"\x00\xff not json",
+        b"[]",
+        b'{"format": 1}',
+        b'{"format": 99, "id": "x"}',
+        b'{"format": 1, "id": "x", "new": 1}',
+    ],
 )
 def test_a_broken_sidecar_blocks_nothing_and_is_reported(
     content: bytes, world: Session, caplog: pytest.LogCaptureFixture
@@ -199,4 +210,3 @@ def test_an_audit_that_fails_keeps_the_sidecar_and_the_retry_writes_one_row(
     assert len(second.rolled_forward) == 1
     assert len(audit.rows(opened.store)) == 1
     assert list_sidecars(opened.store) == ([], [])
-

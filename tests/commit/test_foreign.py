@@ -7,6 +7,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+
 from omnigraph.commit.manifest import LAYOUT_KEY, SCHEMA, STAMP_KEY, FormatRefusedError
 from omnigraph.commit.manifest_log import NotAGraphError
 from omnigraph.errors import Kind, OmnigraphError
@@ -40,7 +41,11 @@ def restamp(session: Session, metadata: dict[bytes, bytes]) -> None:
 
 
 STAMPS = {
-    "3": ({STAMP_KEY: b"3", LAYOUT_KEY: b"detached-pins"}, "internal-schema 3", "Export it with the release that wrote it"),
+    "3": (
+        {STAMP_KEY: b"3", LAYOUT_KEY: b"detached-pins"},
+        "internal-schema 3",
+        "Export it with the release that wrote it",
+    ),
     "5": ({STAMP_KEY: b"5", LAYOUT_KEY: b"detached-pins"}, "internal-schema 5", "Upgrade omnigraph first"),
     "none": ({}, "no internal-schema stamp", "nothing was changed"),
     "unreadable": ({STAMP_KEY: b"four"}, "unreadable stamp", "nothing was changed"),
@@ -240,18 +245,29 @@ def no_version(found: list[dict[str, object]]) -> list[dict[str, object]]:
     return [{**row, "table_version": None} if row["object_type"] == "table_version" else row for row in found]
 
 
-TAMPERINGS = [without_head, two_schemas, unknown_kind, bad_json, missing_pin, unregistered_pin, gap_in_history, no_version]
+TAMPERINGS = [
+    without_head,
+    two_schemas,
+    unknown_kind,
+    bad_json,
+    missing_pin,
+    unregistered_pin,
+    gap_in_history,
+    no_version,
+]
 
 
 @pytest.mark.parametrize("tamper", TAMPERINGS)
-def test_a_manifest_that_contradicts_itself_is_refused_precisely(tamper: Callable[[list[dict[str, object]]], list[dict[str, object]]], tmp_path: Path) -> None:
+def test_a_manifest_that_contradicts_itself_is_refused_precisely(
+    tamper: Callable[[list[dict[str, object]]], list[dict[str, object]]], tmp_path: Path
+) -> None:
     session = seeded_world(tmp_path / "g")
     write_tables(session, [TableWrite(table_key="node:A", upsert=rows({"a": 9}))], operation="w", actor="x")
     changed = pa.Table.from_pylist(tamper(rows_of(session)), SCHEMA)
     shutil.rmtree(f"{session.uri}/{MANIFEST}")
     lance.write_dataset(changed, f"{session.uri}/{MANIFEST}")
 
-    with pytest.raises(OmnigraphError, match="manifest is damaged: .*; run `omnigraph check`") as found:
+    with pytest.raises(OmnigraphError, match=r"manifest is damaged: .*; run `omnigraph check`") as found:
         open_session(session.uri, is_read_only=False, runtime=runtime())
 
     assert found.value.kind is Kind.CORRUPT

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.recovery import recover
-from omnigraph.commit.requirement import CountsWithin, IdsAbsent, IdsPresent, RowsUnchanged, ValuesAbsent
+from omnigraph.commit.requirement import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
@@ -96,9 +97,7 @@ def test_a_delete_on_a_moved_table_deletes_exactly_its_rows(world: Session) -> N
     base = world.head()
     upsert(reopened(world), {"a": 50, "e": 5})
 
-    write_tables(
-        world, [TableWrite(table_key="node:A", delete=["b"])], operation="delete", actor="late", base=base
-    )
+    write_tables(world, [TableWrite(table_key="node:A", delete=["b"])], operation="delete", actor="late", base=base)
 
     assert state(world)["node:A"] == {"a": 50, "c": 3, "d": 4, "e": 5}
 
@@ -136,7 +135,7 @@ def test_a_write_after_a_maintenance_only_advance_succeeds(world: Session) -> No
     assert state(world)["node:A"] == {"z": 26}
 
 
-REQUIREMENTS = {
+REQUIREMENTS: dict[str, tuple[Requirement, dict[str, int] | None, list[str] | None]] = {
     "an id that must be new": (IdsAbsent(table_key="node:B", ids=("n",)), {"n": 1}, None),
     "an id that must exist": (IdsPresent(table_key="node:B", ids=("a",)), None, ["a"]),
     "a value that must be free": (
@@ -156,7 +155,9 @@ REQUIREMENTS = {
 def test_what_a_write_relied_on_in_another_table_is_checked_again(name: str, world: Session) -> None:
     requirement, added, removed = REQUIREMENTS[name]
     base = world.head()
-    change = TableWrite(table_key="node:B", append=rows(added)) if added else TableWrite(table_key="node:B", delete=removed)
+    change = (
+        TableWrite(table_key="node:B", append=rows(added)) if added else TableWrite(table_key="node:B", delete=removed)
+    )
     write_tables(reopened(world), [change], operation="write", actor="first")
 
     with pytest.raises(ConflictError) as conflict:
@@ -211,7 +212,10 @@ def test_a_conflict_leaves_no_files(world: Session) -> None:
     with pytest.raises(ConflictError):
         write_tables(
             world,
-            [TableWrite(table_key="node:A", overwrite=rows({"z": 1})), TableWrite(table_key="node:B", append=rows({"z": 1}))],
+            [
+                TableWrite(table_key="node:A", overwrite=rows({"z": 1})),
+                TableWrite(table_key="node:B", append=rows({"z": 1})),
+            ],
             operation="load",
             actor="late",
             base=base,

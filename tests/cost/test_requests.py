@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from omnigraph.commit.recovery import recover
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
@@ -53,7 +54,12 @@ def s3() -> Iterator[Options]:
 
 @pytest.fixture
 def on_s3(s3: Options) -> Session:
-    session = create(fresh_uri(), Source("node A { v: I64 } node B { v: I64 } node E { v: I64 }"), actor="t", runtime=Runtime(options=s3))
+    session = create(
+        fresh_uri(),
+        Source("node A { v: I64 } node B { v: I64 } node E { v: I64 }"),
+        actor="t",
+        runtime=Runtime(options=s3),
+    )
     commit(session, 1)
     return session
 
@@ -106,7 +112,9 @@ OPERATIONS: dict[str, Callable[[Session], object]] = {
     "a warm commit": commit,
     "a warm commit of three tables": lambda session: commit(session, 3),
     "a warm read": lambda session: session.tables(session.snapshot()).table("node:E").scan(),
-    "the latest ten commits": lambda session: [c for c, _ in zip(session.log.history(session.head()), range(10), strict=False)],
+    "the latest ten commits": lambda session: [
+        c for c, _ in zip(session.log.history(session.head()), range(10), strict=False)
+    ],
     "a recovery with nothing to do": lambda session: recover(session.store, session.log),
 }
 

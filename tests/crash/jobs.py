@@ -1,5 +1,6 @@
 """What the children of the crash tests do. Every function runs in its own process."""
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -14,8 +15,6 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from worlds import FAST, SCHEMA, rows, state
-
-import os
 
 
 def armed() -> Runtime:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from worlds import TABLES, seeded_world, state
 from zygote import Zygote
 
@@ -58,7 +59,9 @@ def test_a_killed_writer_leaves_all_or_nothing(
 ) -> None:
     uri = seeded_world(tmp_path / "g").uri
 
-    killed = zygote.run("crash.jobs:write", {"uri": uri, "kind": kind, "tables": list(TABLES[:tables])}, f"{point}=kill")
+    killed = zygote.run(
+        "crash.jobs:write", {"uri": uri, "kind": kind, "tables": list(TABLES[:tables])}, f"{point}=kill"
+    )
     seen = zygote.run("crash.jobs:look", {"uri": uri})
     next_write = zygote.run("crash.jobs:write_at_once", {"uri": uri})
     settled = zygote.run("crash.jobs:settle", {"uri": uri})

@@ -8,6 +8,7 @@ import pyarrow as pa
 from omnigraph.commit import publisher
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, ConflictError
+from omnigraph.commit.rebase import rebase
 from omnigraph.commit.requirement import RowsUnchanged
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.lang.source import Source
@@ -19,7 +20,9 @@ from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
 from worlds import rows, state
 
-RACING = Options(durability=Durability.OS, heartbeat_seconds=5, lease_seconds=30, backoff_seconds=0.02, publish_rounds=8)
+RACING = Options(
+    durability=Durability.OS, heartbeat_seconds=5, lease_seconds=30, backoff_seconds=0.02, publish_rounds=8
+)
 LISTS = ("node:L", "node:M", "node:N")
 LIST_SCHEMA = "\n".join(f"node {key[-1]} {{ items: String }}" for key in LISTS)
 KEYS = ("p", "q", "r", "s")
@@ -69,7 +72,9 @@ def transfer(uri: str, times: int, seed: int) -> int:
         while True:
             head = session.head()
             tables = session.tables(head.snapshot)
-            values = {key: tables.table(key).matching("id", [row], ["v"])["v"][0].as_py() for key in ("node:A", "node:B")}
+            values = {
+                key: tables.table(key).matching("id", [row], ["v"])["v"][0].as_py() for key in ("node:A", "node:B")
+            }
             try:
                 write_tables(
                     session,
@@ -181,7 +186,7 @@ def _items(values: dict[str, str]) -> pa.Table:
 
 def plant(bug: str) -> None:
     """Break the publisher of this process on purpose, so that the checker can be seen to notice."""
-    right = publisher.rebase
+    right = rebase
 
     def without_requirements(plan: CommitPlan, now: Head, handles: object) -> CommitPlan:
         """Bug: what the write relied on is not looked at again."""
@@ -199,4 +204,5 @@ def plant(bug: str) -> None:
         snapshot = dataclasses.replace(now.snapshot, manifest=dataclasses.replace(manifest, pins=stale))
         return dataclasses.replace(plan, base=Head(snapshot, now.table))
 
-    publisher.rebase = {"no requirements": without_requirements, "stale pin": on_the_stale_pin}[bug]  # type: ignore[assignment]
+    broken = {"no requirements": without_requirements, "stale pin": on_the_stale_pin}[bug]
+    setattr(publisher, "rebase", broken)  # noqa: B010 - the publisher does not export what it uses

@@ -1,6 +1,7 @@
 """The checker itself: it passes what is right, and names what is planted."""
 
 import pytest
+
 from race.checker import Txn, anomalies
 
 
@@ -28,7 +29,7 @@ def test_an_unknown_outcome_may_have_happened_or_not() -> None:
     assert anomalies(history[:1], {"x": []}) == []
 
 
-PLANTED = {
+PLANTED: dict[str, tuple[list[Txn], dict[str, list[str]]]] = {
     "lost write": ([txn("a", {"x": []}, {"x": "1"})], {"x": []}),
     "lost update": ([txn("a", {"x": []}, {"x": "1"}, 0), txn("b", {"x": []}, {"x": "2"}, 0)], {"x": ["1", "2"]}),
     "aborted read": ([txn("a", {}, {"x": "1"}, 0, "fail"), txn("b", {"x": ["1"]}, {}, 1)], {"x": ["1"]}),

@@ -1,12 +1,15 @@
 """Processes that write at the same time: nothing lost, nothing half visible, nothing twice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from omnigraph.ops.open import open_session
+from omnigraph.ops.session import Session
 from race.checker import Txn, anomalies
-from race.jobs import LISTS
-from worlds import TABLES, reopened, seeded_world, state
+from worlds import TABLES, runtime, seeded_world, state
 from zygote import Ended, Zygote
 
 
@@ -17,7 +20,7 @@ def zygote() -> Iterator[Zygote]:
     zygote.close()
 
 
-def together(zygote: Zygote, target: str, jobs: list[dict[str, object]]) -> list[Ended]:
+def together(zygote: Zygote, target: str, jobs: Sequence[Mapping[str, object]]) -> list[Ended]:
     started = [zygote.start(f"race.jobs:{target}", job) for job in jobs]
     ended = [zygote.wait(pid) for pid in started]
     assert [one.error for one in ended] == [None] * len(jobs)
@@ -26,16 +29,13 @@ def together(zygote: Zygote, target: str, jobs: list[dict[str, object]]) -> list
 
 def line_of_history(uri: str, commits: int) -> None:
     """The history is one line without gaps, of the expected length."""
-    session = reopened(seeded_handle(uri))
+    session = reader(uri)
     history = list(session.log.history(session.head()))
     assert [commit.seq for commit in history] == list(range(commits))[::-1]
-    assert all(later.parent == earlier.id for later, earlier in zip(history, history[1:], strict=False))
+    assert all(later.parent == earlier.id for later, earlier in pairwise(history))
 
 
-def seeded_handle(uri: str):  # type: ignore[no-untyped-def]
-    from omnigraph.ops.open import open_session
-    from worlds import runtime
-
+def reader(uri: str) -> Session:
     return open_session(uri, is_read_only=True, runtime=runtime())
 
 
@@ -44,7 +44,7 @@ def test_a_shared_counter_loses_no_increment(tmp_path: Path, zygote: Zygote) -> 
 
     together(zygote, "count_up", [{"uri": uri, "times": 40} for _ in range(4)])
 
-    assert state(seeded_handle(uri))["node:A"]["a"] == 1 + 4 * 40
+    assert state(reader(uri))["node:A"]["a"] == 1 + 4 * 40
     line_of_history(uri, 2 + 4 * 40)
 
 
@@ -68,7 +68,7 @@ def test_writers_of_disjoint_tables_never_fail(tmp_path: Path, zygote: Zygote) -
     ended = together(zygote, "append_own", jobs)
 
     assert [one.result for one in ended] == [0, 0, 0, 0]
-    assert all(len(state(seeded_handle(uri))[table]) == 4 + 40 for table in TABLES[:4])
+    assert all(len(state(reader(uri))[table]) == 4 + 40 for table in TABLES[:4])
 
 
 def test_appenders_to_one_table_lose_and_double_nothing(tmp_path: Path, zygote: Zygote) -> None:
@@ -78,7 +78,7 @@ def test_appenders_to_one_table_lose_and_double_nothing(tmp_path: Path, zygote: 
     ended = together(zygote, "append_own", jobs)
 
     written = sum(30 - one.result for one in ended)
-    assert len(state(seeded_handle(uri))["node:A"]) == 4 + written
+    assert len(state(reader(uri))["node:A"]) == 4 + written
 
 
 def histories(uri: str, zygote: Zygote, *, processes: int, times: int, bug: str | None = None) -> list[str]:
@@ -111,4 +111,3 @@ def test_long_histories_are_strictly_serializable(tmp_path: Path, zygote: Zygote
     found = histories(str(tmp_path / "g"), zygote, processes=8, times=600)
 
     assert found == []
-    assert LISTS

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+
 from omnigraph.clock import SystemClock
 from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import (

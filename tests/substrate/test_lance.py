@@ -11,6 +11,7 @@ import pytest
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
+
 from omnigraph.storage.layout import detached_file, version_file
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64())])
@@ -46,7 +47,9 @@ def overwrite(table: LanceDataset, data: pa.Table) -> Transaction:
 def deletion(table: LanceDataset, offset: int) -> FragmentMetadata:
     fragment = table.get_fragment(0)
     assert fragment is not None
-    return fragment.delete_rows([offset])
+    made = fragment.delete_rows([offset])
+    assert made is not None
+    return made
 
 
 def content(table: LanceDataset) -> dict[str, int]:
@@ -258,7 +261,9 @@ def test_lances_cleanup_does_not_protect_detached_versions(table: LanceDataset) 
 def test_an_index_segment_can_be_committed_detached_and_serves(table: LanceDataset) -> None:
     index = table.create_index_uncommitted("id", "BTREE", name="id_btree", fragment_ids=[0])
 
-    made = LanceDataset.commit(table, Transaction(table.version, LanceOperation.CreateIndex([index], [])), detached=True)
+    made = LanceDataset.commit(
+        table, Transaction(table.version, LanceOperation.CreateIndex([index], [])), detached=True
+    )
 
     assert "ScalarIndexQuery" in made.scanner(filter="id = 'b'").explain_plan()
 

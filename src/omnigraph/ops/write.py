@@ -42,7 +42,7 @@ class TableWrite:
         return stage_overwrite(table, self.overwrite)
 
 
-def write_tables(
+def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the two that matter
     session: Session,
     writes: Sequence[TableWrite],
     *,

@@ -72,4 +72,3 @@ class Handles:
         """Drop a handle whose files are about to go."""
         with self._lock:
             self._open.pop((path, version), None)
-

@@ -108,4 +108,3 @@ class S3Objects:
             result = obstore.list_with_delimiter(self._store)
         names = [*result["common_prefixes"], *(meta["path"] for meta in result["objects"])]
         return sorted(name.rsplit("/", 1)[-1] for name in names)
-

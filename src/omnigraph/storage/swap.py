@@ -63,7 +63,8 @@ class NewestVersionDamagedError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"version {self.version} of {self.path}, the newest, can't be read ({self.reason}). Older commits are intact:"
+            f"version {self.version} of {self.path}, the newest, can't be read ({self.reason})."
+            " Older commits are intact:"
             " read one with --snapshot, and run `omnigraph repair` to go back to the newest readable one"
         )
 
