@@ -19,7 +19,7 @@ from omnigraph.commit.manifest import (
 from omnigraph.commit.records import MAIN, Commit, Manifest, SchemaRecord, Snapshot
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap import (
     NewestVersionDamagedError,
@@ -203,21 +203,21 @@ class ManifestLog:
             try:
                 return base.table.commit(prepared)
             except StoreUnavailableError as error:
-                if attempt == SWAP_TRIES - 1:
-                    return self._ask(commit_id, error)
+                if attempt == SWAP_TRIES - 1 or isinstance(error, StoreDeniedError):
+                    return self._ask(base, commit_id, error)
                 clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
-    def _ask(self, commit_id: str, error: StoreUnavailableError) -> SwapTable:
-        """The store failed every try: look whether the commit is there after all."""
+    def _ask(self, base: Head, commit_id: str, error: StoreUnavailableError) -> SwapTable:
+        """The store failed every try: look whose the next version is. While it is nobody's, ours may yet arrive."""
         try:
-            table = open_table(self.store, self.path)
-            manifest = decode_head(table.head())
+            table = open_table(self.store, self.path, base.table.version + 1)
+            made = decode_head(table.head()).head
         except OmnigraphError:
             raise OutcomeUnknownError(commit_id, error.reason) from error
-        if any(commit.id == commit_id for commit in manifest.commits):
-            return table
-        raise OutcomeUnknownError(commit_id, error.reason) from error
+        if made != commit_id:
+            raise SwapLostError(self.path, base.table.version)
+        return table
 
     def _verify(self, table: SwapTable, commit_id: str, seq: int) -> None:
         """A swap by a writer that slept across a trim can land behind the head: it is lost, not acknowledged."""
@@ -238,8 +238,28 @@ class ManifestLog:
 
 
 def create_log(store: Store, manifest: Manifest, branch: str = MAIN, path: str = MANIFEST) -> ManifestLog:
-    """The first version of a manifest; SwapLostError when somebody made one first."""
-    table = create_swap_table(store, path, head_rows(manifest))
+    """The first version of a manifest; SwapLostError when somebody made one first.
+
+    OutcomeUnknownError when the store failed and can't be asked whether it was made.
+    """
+    try:
+        table = create_swap_table(store, path, head_rows(manifest))
+    except (SwapLostError, StoreUnavailableError) as error:
+        table = _created(store, path, manifest.head, error)
     log_ = ManifestLog(store, branch, path)
     log_._read(table)  # noqa: SLF001 - the constructor's other half
     return log_
+
+
+def _created(store: Store, path: str, commit_id: str, error: SwapLostError | StoreUnavailableError) -> SwapTable:
+    """The first version, when it is our own after all: its response was lost."""
+    try:
+        table = open_table(store, path, 1)
+        made = decode_head(table.head()).head
+    except OmnigraphError:
+        if isinstance(error, SwapLostError):
+            raise error from None
+        raise OutcomeUnknownError(commit_id, error.reason) from error
+    if made != commit_id:
+        raise SwapLostError(path, 0) from error
+    return table

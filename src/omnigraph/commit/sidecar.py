@@ -19,6 +19,7 @@ from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
 
 FORMAT: Final = 1
+RENEW_TRIES = 3
 _CLOCK = f"{RECOVERY}/clock"
 
 
@@ -120,7 +121,7 @@ class Lease:
         try:
             self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
         except ObjectExistsError:
-            if not self._is_stored(self._sidecar):
+            if self._take_over() != self._sidecar:
                 raise
         self._thread = threading.Thread(target=self._beat, name=f"lease-{self._sidecar.id}", daemon=True)
         self._thread.start()
@@ -158,21 +159,28 @@ class Lease:
 
     def _renew(self, files: tuple[str, ...]) -> None:
         renewed = msgspec.structs.replace(self._sidecar, beat=self._sidecar.beat + 1, files=files)
-        try:
-            self._etag = self._store.objects.put_if_match(self._key, msgspec.json.encode(renewed), self._etag)
-        except ObjectChangedError:
-            if not self._is_stored(renewed):
-                self._is_fenced = True
-                return
-        self._sidecar = renewed
+        for _ in range(RENEW_TRIES):
+            try:
+                self._etag = self._store.objects.put_if_match(self._key, msgspec.json.encode(renewed), self._etag)
+            except ObjectChangedError:
+                found = self._take_over()
+                if found is None:
+                    self._is_fenced = True
+                    return
+                if found != renewed:
+                    continue  # an earlier renewal of ours, whose response was lost
+            self._sidecar = renewed
+            return
+        raise StoreUnavailableError(f"renew `{self._key}`", "earlier renewals keep arriving")
 
-    def _is_stored(self, expected: Sidecar) -> bool:
-        """Whether a refused put was our own, done before its response was lost; then its tag is taken over."""
+    def _take_over(self) -> Sidecar | None:
+        """What is stored, when it is our own writing, with its tag: only the owner of a sidecar says `running`."""
         try:
             stored = self._store.objects.get(self._key)
-        except ObjectMissingError:
-            return False
-        if stored.data != msgspec.json.encode(expected):
-            return False
+            found = msgspec.json.decode(stored.data, type=Sidecar)
+        except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            return None
+        if found.id != self._sidecar.id or found.state != "running":
+            return None
         self._etag = stored.etag
-        return True
+        return found

@@ -15,9 +15,11 @@ from omnigraph.schema.codec import encode_catalog, fingerprint
 from omnigraph.schema.identity import assign_identities
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import SCHEMA_COPY, TOP_LEVEL, table_path
+from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap import SwapLostError
 from omnigraph.storage.uri import parse_uri
+from omnigraph.telemetry import log as telemetry_log
 
 
 class PlaceTakenError(OmnigraphError):
@@ -50,7 +52,10 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
         log = initialise(store, tables, record, actor)
     except SwapLostError:
         raise PlaceTakenError(store.location.uri, "a graph that was made at the same time") from None
-    store.objects.put(SCHEMA_COPY, schema.text.encode())
+    try:
+        store.objects.put(SCHEMA_COPY, schema.text.encode())
+    except StoreUnavailableError as error:
+        telemetry_log.warning("the readable copy of the schema was not written: %s", error)  # the graph is made
     return Session(store=store, handles=Handles(store), log=log)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import Committed, publish
-from omnigraph.commit.requirement import Requirement, TableUnchanged
+from omnigraph.commit.requirement import IdsAbsent, Requirement, TableUnchanged
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import Table
@@ -59,14 +59,21 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke.
     """
     head = session.writable_head() if base is None else base
-    tables = SnapshotTables(session.handles, head.snapshot)
-    moves = tuple(
-        Move(table_key=write.table_key, staged=write.stage(tables.table(write.table_key))) for write in writes
-    )
+    moves = _stage(session, head, writes)
+    if base is None and not any(move.staged.has_effect for move in moves):
+        head = session.head()  # a base that no swap will test may be old: look properly before saying so
+        moves = _stage(session, head, writes)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
         return None
-    strict = tuple(TableUnchanged(table_key=write.table_key) for write in writes if write.overwrite is not None)
+    strict: tuple[Requirement, ...] = (
+        *(TableUnchanged(table_key=write.table_key) for write in writes if write.overwrite is not None),
+        *(  # a delete that found nothing is still part of the write: nobody may have inserted such a row before it
+            IdsAbsent(table_key=move.table_key, ids=move.staged.keys)
+            for move in moves
+            if move.staged.keys and not move.staged.has_effect
+        ),
+    )
     plan = CommitPlan(
         base=head,
         operation=operation,
@@ -78,3 +85,8 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         if_commit=if_commit,
     )
     return publish(session.log, session.handles, plan)
+
+
+def _stage(session: Session, head: Head, writes: Sequence[TableWrite]) -> tuple[Move, ...]:
+    tables = SnapshotTables(session.handles, head.snapshot)
+    return tuple(Move(table_key=write.table_key, staged=write.stage(tables.table(write.table_key))) for write in writes)

@@ -1,13 +1,13 @@
 """A table at its pin: scans, look-ups, counts, index coverage. Immutable, so every answer is of one version."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.handles import Handles
+from omnigraph.storage.handles import Handles, read_errors
 from omnigraph.storage.requests import counted
 
 MAX_PUSHED_KEYS = 4_096
@@ -47,7 +47,7 @@ class Table:
     def count(self, where: pc.Expression | None = None) -> int:
         """How many rows there are, or match; without a filter this needs no request."""
         dataset = self.handles.open(self.path, self.version)
-        with self._counted():
+        with self._reading():
             return int(dataset.count_rows(filter=where))
 
     def scan(
@@ -60,7 +60,7 @@ class Table:
     ) -> pa.Table:
         """The matching rows, filter pushed into Lance."""
         dataset = self.handles.open(self.path, self.version)
-        with self._counted():
+        with self._reading():
             return dataset.to_table(
                 columns=None if columns is None else list(columns),
                 filter=where,
@@ -73,12 +73,13 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The matching rows, streamed."""
         dataset = self.handles.open(self.path, self.version)
-        yield from dataset.to_batches(columns=None if columns is None else list(columns), filter=where)
+        with read_errors(self.path, self.version):
+            yield from dataset.to_batches(columns=None if columns is None else list(columns), filter=where)
 
     def take(self, positions: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these positions, in that order."""
         dataset = self.handles.open(self.path, self.version)
-        with self._counted():
+        with self._reading():
             return dataset.take(list(positions), columns=None if columns is None else list(columns))
 
     def matching(
@@ -91,7 +92,7 @@ class Table:
         dataset = self.handles.open(self.path, self.version)
         names = list(dict.fromkeys([*columns, column]))
         parts = []
-        with self._counted():
+        with self._reading():
             for batch in dataset.to_batches(columns=names, with_row_address=with_address):
                 kept = batch.filter(pc.is_in(batch.column(column), value_set=wanted))
                 if kept.num_rows:
@@ -103,7 +104,7 @@ class Table:
     def index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Every index of this version, and how many fragments it covers."""
         dataset = self.handles.open(self.path, self.version)
-        with self._counted():
+        with self._reading():
             fragments = {fragment.fragment_id for fragment in dataset.get_fragments()}
             found: dict[str, tuple[tuple[str, ...], str, set[int]]] = {}
             for index in dataset.list_indices():
@@ -114,5 +115,7 @@ class Table:
             for name, (columns, kind, covered) in sorted(found.items())
         )
 
-    def _counted(self) -> AbstractContextManager[None]:
-        return counted(self.handles.store.runtime.telemetry, "table")
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with counted(self.handles.store.runtime.telemetry, "table"), read_errors(self.path, self.version):
+            yield

@@ -2,14 +2,17 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.requests import counted, reason_of
+from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of, store_failure
 from omnigraph.storage.store import Store
 
 CACHED_HANDLES = 512
+_NOT_LANCE = "not appear to be a Lance file"
 
 
 class PinUnreadableError(OmnigraphError):
@@ -31,6 +34,19 @@ class PinUnreadableError(OmnigraphError):
             f"version {self.version} of the table {self.path} can't be read ({self.reason});"
             " its files were removed or damaged outside of omnigraph: run `omnigraph repair`"
         )
+
+
+@contextmanager
+def read_errors(path: str, version: int) -> Iterator[None]:
+    """Turn what Lance raises on a read into a store that failed, or a pin whose files are gone or damaged."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        if is_unreachable(error):
+            raise store_failure(f"read {path}", error) from error
+        if is_io(error) or _NOT_LANCE in str(error):
+            raise PinUnreadableError(path, version, reason_of(error)) from error
+        raise
 
 
 class Handles:
@@ -56,7 +72,9 @@ class Handles:
                     session=self.store.session,
                     storage_options=self.store.lance_options,
                 )
-            except (ValueError, OSError) as error:
+            except (ValueError, OSError, RuntimeError) as error:
+                if is_unreachable(error):
+                    raise store_failure(f"open {path}", error) from error
                 raise PinUnreadableError(path, version, reason_of(error)) from error
         self.keep(path, dataset)
         return dataset

@@ -66,6 +66,16 @@ class StoreUnavailableError(OmnigraphError):
         return f"the store failed to {self.action}: {self.reason}"
 
 
+class StoreDeniedError(StoreUnavailableError):
+    """The store refused the credentials, or they may not do this; trying again does not help."""
+
+    kind = Kind.DENIED
+    code = "store_denied"
+
+    def __str__(self) -> str:
+        return f"the store refused to {self.action}: {self.reason}; check the credentials and what they may do"
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """What a listing tells. `modified` is the store's own clock."""

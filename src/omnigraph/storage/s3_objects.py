@@ -6,7 +6,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 from obstore.store import S3Store
 
 from omnigraph.storage.objects import (
@@ -14,6 +20,7 @@ from omnigraph.storage.objects import (
     ObjectExistsError,
     ObjectInfo,
     ObjectMissingError,
+    StoreDeniedError,
     StoredObject,
     StoreUnavailableError,
 )
@@ -23,6 +30,10 @@ if TYPE_CHECKING:
 
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout"})
 """The options that are the HTTP client's, not the bucket's."""
+_MAX_RETRIES, _RETRY_SECONDS = "client_max_retries", "client_retry_timeout"
+"""Lance's names for how often, and for how many seconds, a request is retried; we keep to the same bounds."""
+_LANCE_OPTIONS = frozenset({_MAX_RETRIES, _RETRY_SECONDS, "download_retry_count"})
+"""The options that only Lance understands."""
 
 
 @contextmanager
@@ -35,8 +46,17 @@ def _store_errors(action: str, key: str) -> Iterator[None]:
         raise ObjectExistsError(key) from None
     except PreconditionError:
         raise ObjectChangedError(key) from None
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise StoreDeniedError(f"{action} `{key}`", _reason(error)) from error
     except (BaseError, OSError) as error:
-        raise StoreUnavailableError(f"{action} `{key}`", str(error).split("\n", 1)[0]) from error
+        # a listing that is refused comes as a general error
+        is_denied = any(status in str(error) for status in ("401 Unauthorized", "403 Forbidden"))
+        failure = StoreDeniedError if is_denied else StoreUnavailableError
+        raise failure(f"{action} `{key}`", _reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
 
 
 class S3Objects:
@@ -44,13 +64,16 @@ class S3Objects:
 
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str], *, max_retries: int = 5) -> None:
         client = {name: value for name, value in options.items() if name in _CLIENT_OPTIONS}
-        config = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS}
+        config = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS | _LANCE_OPTIONS}
         self._store = S3Store(
             bucket,
             prefix=prefix,
             config=cast("S3Config", config),
             client_options=cast("ClientConfig", client),
-            retry_config={"max_retries": max_retries, "retry_timeout": timedelta(seconds=60)},
+            retry_config={
+                "max_retries": int(options.get(_MAX_RETRIES, max_retries)),
+                "retry_timeout": timedelta(seconds=float(options.get(_RETRY_SECONDS, 60))),
+            },
         )
 
     def get(self, key: str) -> StoredObject:

@@ -15,8 +15,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import FORMAT, version_file, version_number
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.requests import counted, reason_of, store_errors
+from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
 from omnigraph.storage.store import Store
 
 DAMAGE_DEPTH = 10
@@ -150,8 +149,8 @@ class SwapTable:
                 )
             except CommitConflictError:
                 raise SwapLostError(self.path, self.version) from None
-            except OSError as error:
-                raise StoreUnavailableError(f"swap {self.path}", reason_of(error)) from error
+            except (OSError, ValueError, RuntimeError) as error:
+                raise store_failure(f"swap {self.path}", error) from error
         return SwapTable(self._store, self.path, made)
 
     def flush(self) -> None:
@@ -192,7 +191,7 @@ def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
         except OSError as error:
             if "already exists" in str(error):
                 raise SwapLostError(path, 0) from None
-            raise StoreUnavailableError(f"create {path}", reason_of(error)) from error
+            raise store_failure(f"create {path}", error) from error
     table = SwapTable(store, path, dataset)
     files = [f"{path}/data/{file.path}" for fragment in dataset.get_fragments() for file in fragment.metadata.files]
     store.flush([*files, f"{path}/{version_file(table.version)}"])
@@ -206,12 +205,14 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
             dataset = lance.dataset(
                 store.uri(path), version=version, session=store.session, storage_options=store.lance_options
             )
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RuntimeError) as error:
             reason = reason_of(error)
+            if is_unreachable(error):
+                raise store_failure(f"open {path}", error) from error
             if "not found" in reason.lower() or "not a directory" in reason.lower():
                 raise TableMissingError(path) from None
             _raise_if_damaged(store, path, version, reason)
-            raise StoreUnavailableError(f"open {path}", reason) from error
+            raise store_failure(f"open {path}", error) from error
     if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
         _raise_if_damaged(store, path, version, "it is blank")
         raise TableMissingError(path)
