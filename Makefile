@@ -1,40 +1,44 @@
-# The two commands: `make demo` and `make test`. Both set everything up in .venv first.
+# The two commands: `make demo` and `make test`. Each sets everything up in .venv first; all it needs is Python 3.11+.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench soak fmt lock clean
+.PHONY: demo test lint bench soak fmt docs lock clean setup
 
-$(READY): requirements.lock pyproject.toml tools/setup.sh
-	@PYTHON="$(PYTHON)" bash tools/setup.sh "$(VENV)"
-	@touch $@
-
-demo: $(READY)
+demo: setup ## a guided tour of what works today
 	@$(BIN)/python examples/tour.py
 
-test: lint
-	@$(BIN)/python -m pytest -n 2 -m "not soak"
+test: lint ## everything that must hold before a change is merged
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not soak"
 
-lint: $(READY)
+lint: setup ## style, types, the import rule
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
-bench: $(READY)
+bench: setup ## measured numbers, on this machine, now
 	@$(BIN)/python bench/languages.py
 
-soak: $(READY)
-	@$(BIN)/python -m pytest -n 2 -m soak --timeout 3600
+soak: setup ## the long fuzz and soak profiles
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m soak --timeout 3600
 
-fmt: $(READY)
+fmt: setup ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-lock: $(READY)
+docs: setup ## write the generated pages and pasted sessions anew
+	@$(BIN)/python tools/cli_reference.py
+	@$(BIN)/python tools/errors_reference.py
+	@$(BIN)/python tools/sessions.py
+
+lock: setup ## write requirements.lock anew from the ranges in pyproject.toml
 	@bash tools/lock.sh "$(VENV)"
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .venv.lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+
+# Always asked, and quick when there is nothing to do: the script knows what the environment was made from.
+setup:
+	@PYTHON="$(PYTHON)" bash tools/setup.sh "$(VENV)"

@@ -1,17 +1,48 @@
 #!/usr/bin/env bash
-# Makes the virtual environment: Python 3.11+, uv from PyPI, the locked dependencies, this package.
+# Makes the virtual environment: Python 3.11+, uv, the locked dependencies, this package.
+# Does nothing when the environment was made from the same lock, by the same Python, at the same place.
 set -euo pipefail
 venv=${1:?usage: setup.sh VENV}
 python=${PYTHON:-python3}
+uv_version=0.13.7
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-  echo "omnigraph needs Python 3.11 or newer; '$python' is $("$python" --version 2>&1 || echo missing)." >&2
+  echo "omnigraph needs Python 3.11 or newer; '$python' is $("$python" --version 2>/dev/null || echo missing)." >&2
   echo "Install one (Debian: apt-get install python3 python3-venv) or name it: make test PYTHON=python3.12" >&2
   exit 1
 fi
-if [ ! -x "$venv/bin/python" ]; then
-  "$python" -m venv "$venv" || { echo "can't make a virtual environment (Debian: apt-get install python3-venv)" >&2; exit 1; }
+# The interpreter behind an activated environment, which may be the very one that is made anew.
+python=$("$python" -c 'import sys; print(sys._base_executable)')
+
+# Two makes at once must not install into one environment; where there is no flock, don't do that.
+if command -v flock >/dev/null; then
+  exec 9>"$venv.lock"
+  flock 9
 fi
-[ -x "$venv/bin/uv" ] || "$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv
-"$venv/bin/uv" pip sync --quiet --python "$venv/bin/python" --require-hashes requirements.lock
-"$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --no-deps --editable .
+
+made_from="$(cat requirements.lock pyproject.toml tools/setup.sh | cksum) $PWD $("$python" -c 'import sys; print(sys.version)')"
+if [ "$(cat "$venv/.ready" 2>/dev/null)" = "$made_from" ] && "$venv/bin/python" -c '' 2>/dev/null; then
+  exit 0
+fi
+echo "setting up $venv (a minute or two the first time)" >&2
+rm -f "$venv/.ready"
+
+version='import sys; print(sys.version_info[:2], sys.base_prefix)'
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || [ "$("$venv/bin/python" -c "$version")" != "$("$python" -c "$version")" ]; then
+  if ! "$python" -m venv --clear "$venv"; then
+    rm -rf "$venv"
+    echo "'$python' can't make a virtual environment (Debian: apt-get install python3-venv)" >&2
+    exit 1
+  fi
+fi
+if [ "$("$venv/bin/uv" --version 2>/dev/null | cut -d' ' -f2)" != "$uv_version" ]; then
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$uv_version"
+fi
+# uv is quicker and removes what is no longer locked, but does not know pip's settings (a mirror, a certificate).
+if ! "$venv/bin/uv" pip sync --quiet --python "$venv/bin/python" --require-hashes requirements.lock; then
+  echo "uv could not install the locked packages; trying pip" >&2
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+fi
+# The build tools are locked too: without isolation nothing is fetched that the lock does not name.
+"$venv/bin/uv" pip install --quiet --offline --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
+echo "$made_from" >"$venv/.ready"

@@ -125,6 +125,23 @@ class TextTooLargeError(OmnigraphError):
         return f"`{self.path}` has more than {self.limit} bytes, the most for one schema or query file; split it"
 
 
+class QueryMissingError(OmnigraphError):
+    """A query was asked for by a name that its file does not have; `near` is the name that was likely meant."""
+
+    kind = Kind.NOT_FOUND
+    code = "query_not_found"
+
+    def __init__(self, name: str, source: str, near: str | None) -> None:
+        super().__init__(name, source, near)
+        self.name, self.source, self.near = name, source, near
+
+    def __str__(self) -> str:
+        if not self.name:
+            return f"`{self.source}` holds no query"
+        way_out = f"; did you mean `{self.near}`?" if self.near else ""
+        return f"`{self.source}` holds no query `{self.name}`{way_out}"
+
+
 class OutputError(OmnigraphError):
     """What a command printed could not be written: a full disk, a closed file."""
 

@@ -1,24 +1,31 @@
 """Everything that can be said about schema and query texts without a graph; pure."""
 
-from dataclasses import dataclass
-from itertools import pairwise
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from omnigraph.lang.diagnostics import Diagnostic, in_order
 from omnigraph.lang.lexer import Language, tokenize
+from omnigraph.lang.query_ast import Query, Read
 from omnigraph.lang.query_parser import parse_queries
-from omnigraph.lang.schema_ast import SchemaFile
 from omnigraph.lang.schema_parser import parse_schema
-from omnigraph.lang.source import Source
+from omnigraph.lang.source import Source, Span
 from omnigraph.query.bind import bind_file
 from omnigraph.query.lint import lint_file
 from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import Catalog, catalog_of
 from omnigraph.schema.lint import lint_schema
 
-SCHEMA_FREE_CODES = frozenset({"Q002", "Q003", "Q004", "T13", "T23", "T24", "D2"})
+SCHEMA_FREE_CODES = frozenset({"Q002", "Q003", "Q004", "T6", "T9", "T15", "T18", "T23", "T24", "T25", "D2"})
 """Findings about a query that no schema could change."""
 
-_REFERENCE_CODES = frozenset({"S006", "S007"})
+_UNKNOWN_CODES = frozenset({"S006", "S007", "S010", "S016", "T1", "T2", "T4", "T6", "T11"})
+"""Findings about a name that nothing declares."""
+
+_LOCAL_CODES = _UNKNOWN_CODES | {"T3", "T13", "T24"}
+"""Findings that a broken query shows as well as a whole one; others may miss what could not be read."""
+
+_WORD = re.compile(r"\$?\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,33 +51,69 @@ def check_schema(source: Source) -> tuple[FileReport, Catalog | None]:
     """Grammar, rules and lint of a schema; the catalog only when nothing found is an error."""
     parsed = parse_schema(source)
     bound = bind_schema(parsed.tree)
-    found = [*parsed.diagnostics, *bound.diagnostics]
-    if parsed.ok and bound.ok:
-        found += lint_schema(parsed.tree, bound.value)
+    found = list(bound.diagnostics)
     if not parsed.ok:
-        unread = _unread_types(source, parsed.tree)
-        found = [one for one in found if not (one.code in _REFERENCE_CODES and source.slice(one.span) in unread)]
-    report = FileReport(source=source, language=Language.SCHEMA, diagnostics=in_order(found))
+        damage = _damage(source, Language.SCHEMA, parsed.diagnostics)
+        found = [one for one in found if not damage.explains(one)]
+    elif bound.ok:
+        found += lint_schema(parsed.tree, bound.value)
+    report = FileReport(source=source, language=Language.SCHEMA, diagnostics=in_order([*parsed.diagnostics, *found]))
     return report, bound.value if report.errors == 0 else None
 
 
 def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
     """Grammar, types and lint of a file of queries; without a catalog only what needs none."""
     parsed = parse_queries(source)
-    found = list(parsed.diagnostics)
+    readable = tuple(query for query in parsed.tree.queries if _has_output(query))
+    bound = bind_file(replace(parsed.tree, queries=readable), catalog or catalog_of())
+    found = list(bound.diagnostics)
+    if not parsed.ok:
+        damage = _damage(source, Language.QUERY, parsed.diagnostics)
+        broken = [query.span for query in readable if damage.is_in(query.span)]
+        found = [
+            one
+            for one in found
+            if not any(span.start <= one.span.start < span.end for span in broken)
+            or (one.code in _LOCAL_CODES and not damage.explains(one))
+        ]
     if catalog is None:
-        bound = bind_file(parsed.tree, catalog_of())
-        found += [one for one in bound.diagnostics if one.code in SCHEMA_FREE_CODES]
-    else:
-        bound = bind_file(parsed.tree, catalog)
-        found += bound.diagnostics
-        if parsed.ok and bound.ok:
-            found += lint_file(parsed.tree, bound.value, catalog)
-    return FileReport(source=source, language=Language.QUERY, diagnostics=in_order(found))
+        found = [one for one in found if one.code in SCHEMA_FREE_CODES]
+    elif parsed.ok and bound.ok:
+        found += lint_file(parsed.tree, bound.value, catalog)
+    return FileReport(source=source, language=Language.QUERY, diagnostics=in_order([*parsed.diagnostics, *found]))
 
 
-def _unread_types(source: Source, tree: SchemaFile) -> set[str]:
-    """The types that the text declares but the tree lacks: references to them are no second mistake."""
-    words = [token.text for token in tokenize(source, Language.SCHEMA).tokens]
-    declared = {name for keyword, name in pairwise(words) if keyword in ("node", "interface")}
-    return declared - {declaration.name.text for declaration in tree.declarations}
+def _has_output(query: Query) -> bool:
+    return not isinstance(query.body, Read) or bool(query.body.projections)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Damage:
+    """Where the grammar of a text is broken, and which words may not have been read because of that.
+
+    What follows from such a mistake is no second mistake: a clause that could not be read leaves its variables
+    unbound, a type that could not be read leaves references to it without an end.
+    """
+
+    source: Source
+    places: frozenset[int]
+    lines: frozenset[int]
+    words: frozenset[str]
+
+    def is_in(self, span: Span) -> bool:
+        return any(span.start <= place <= span.end for place in self.places)
+
+    def explains(self, found: Diagnostic) -> bool:
+        """Whether a finding may be a consequence: it stands on a broken line, or misses a name that stands on one."""
+        if self.source.position(found.span.start).line in self.lines:
+            return True
+        named = _WORD.findall(self.source.slice(found.span))
+        return found.code in _UNKNOWN_CODES and not self.words.isdisjoint(named)
+
+
+def _damage(source: Source, language: Language, diagnostics: Iterable[Diagnostic]) -> _Damage:
+    places = frozenset(found.span.start for found in diagnostics)
+    lines = frozenset(source.position(place).line for place in places)
+    tokens = tokenize(source, language).tokens
+    on_lines = {token.text for token in tokens if source.position(token.span.start).line in lines}
+    return _Damage(source=source, places=places, lines=lines, words=frozenset(on_lines))

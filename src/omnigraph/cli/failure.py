@@ -71,6 +71,8 @@ def _text(error: Exception) -> str:
         case click.UsageError(ctx=click.Context() as ctx):
             usage = ctx.get_usage().replace("Usage: ", "usage: ", 1)
             return f"error: {_visible(error.format_message())}\n{usage}\nhelp: {ctx.command_path} --help"
+        case click.UsageError():
+            return f"error: {_visible(error.format_message())}\nhelp: omnigraph --help"
         case click.ClickException():
             return f"error: {_visible(error.format_message())}"
         case _:

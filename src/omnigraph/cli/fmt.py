@@ -100,7 +100,7 @@ def _document(results: list[_Formatted]) -> dict[str, object]:
 def _print(results: list[_Formatted], *, check: bool, color: str) -> None:
     for result in results:
         if result.diagnostics:
-            print_error(render_text(result.source, result.diagnostics, color=use_color(color, sys.stderr)).rstrip("\n"))
+            print_error(render_text(result.source, result.diagnostics, color=use_color(color, sys.stderr)))
         if result.path == STDIN and not check:
             print_text(result.text or "")
         elif result.status == "changed":

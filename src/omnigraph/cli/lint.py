@@ -27,8 +27,8 @@ def command(
 ) -> int:
     """Check schema and query files.
 
-    Reports everything that is wrong in all of them, and advice. Queries are checked against the one
-    schema; without it only what needs no schema is checked. More files may stand behind the options
+    Reports everything that is wrong in all of them, and gives advice on files without errors. Queries are checked
+    against the one schema; without it only what needs no schema is checked. More files may stand behind the options
     (`--query queries/*.gq`): .pg is a schema, .gq holds queries. `-` is stdin.
 
     The findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 when a file is missing.

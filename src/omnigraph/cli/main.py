@@ -8,7 +8,7 @@ import click
 from omnigraph import __version__
 from omnigraph.cli.failure import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, fail
 from omnigraph.cli.lazy import Lazy, LazyGroup
-from omnigraph.cli.render import discard_output, flush_output
+from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output
 
 
 def _print_release(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -48,8 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flush_output()
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; so is the reason to say anything.
+    except ReaderGoneError:
         discard_output()
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the one place where every error becomes an exit code

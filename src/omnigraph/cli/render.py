@@ -8,6 +8,10 @@ from typing import TextIO
 from omnigraph.errors import OutputError
 
 
+class ReaderGoneError(Exception):
+    """Whoever read our output has stopped reading; there is nobody left to tell anything."""
+
+
 def use_color(choice: str, stream: TextIO) -> bool:
     """Whether to colour what goes to `stream`: `always`, `never`, or by terminal, NO_COLOR and TERM."""
     if choice != "auto":
@@ -25,7 +29,7 @@ def print_json(document: object) -> None:
 def json_text(document: object, stream: TextIO, *, indent: int | None = None) -> str:
     """JSON that `stream` can encode: readable where that is UTF-8, in ASCII where it is not."""
     is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    return json.dumps(document, ensure_ascii=not is_utf8, indent=indent)
+    return json.dumps(document, ensure_ascii=not is_utf8, indent=indent, default=str)
 
 
 def print_text(text: str) -> None:
@@ -35,8 +39,8 @@ def print_text(text: str) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
     except OSError as error:
         raise OutputError(error.strerror or str(error)) from error
 
@@ -50,8 +54,8 @@ def flush_output() -> None:
     """Write what is still buffered, so that a full disk is an error and not a silent loss."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
     except OSError as error:
         raise OutputError(error.strerror or str(error)) from error
 

@@ -6,6 +6,7 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from omnigraph.errors import (
     FileDeniedError,
@@ -18,6 +19,9 @@ from omnigraph.errors import (
 )
 from omnigraph.lang.source import Source
 
+if TYPE_CHECKING:
+    from io import BufferedReader
+
 STDIN = "-"
 STDIN_NAME = "<stdin>"
 MAX_BYTES = 16 * 1024 * 1024
@@ -28,7 +32,7 @@ def read_source(path: str) -> Source:
     name = STDIN_NAME if path == STDIN else path
     try:
         if path == STDIN:
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+            data = _read_stdin()
         else:
             with Path(path).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
@@ -40,6 +44,15 @@ def read_source(path: str) -> Source:
         return Source(data.decode("utf-8"), name)
     except UnicodeDecodeError as error:
         raise TextEncodingError(name, error.start, data[error.start]) from error
+
+
+def _read_stdin() -> bytes:
+    # In pieces: between two of them an interrupt is noticed, within one long read it may not be.
+    stdin = cast("BufferedReader", sys.stdin.buffer)
+    data = bytearray()
+    while len(data) <= MAX_BYTES and (piece := stdin.read1()):
+        data += piece
+    return bytes(data)
 
 
 def write_source(path: str, text: str) -> None:

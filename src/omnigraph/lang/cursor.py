@@ -22,28 +22,13 @@ class EnoughError(Exception):
     """As many diagnostics as are reported; parsing stops."""
 
 
-class Cursor:
-    """Looks at tokens, steps over them, reports.
+class Reader:
+    """Looks at tokens and steps over them; `steps` counts both."""
 
-    `steps` counts looks and steps. There are three ways to report: `report` for a mistake that is mended on the
-    spot, `missing` for something that is not there, `fail` for what can't be mended. The last two keep silent at a
-    place that has already been reported, or where the lexer found something unreadable: one mistake, one diagnostic.
-    """
-
-    def __init__(self, source: Source, language: Language) -> None:
-        lexed = tokenize(source, language)
-        self.source = source
-        self.language = language
+    def __init__(self, tokens: tuple[Token, ...]) -> None:
         self.steps = 0
-        self._tokens = lexed.tokens
-        self._comments = lexed.comments
-        self._found = list(lexed.diagnostics)
-        self._damaged = lexed.damaged
+        self._tokens = tokens
         self._index = 0
-        self._depth = 0
-        self._reported_at = -1
-
-    # --- looking and stepping --------------------------------------------------------------------------
 
     def peek(self, ahead: int = 0) -> Token:
         """The token at the cursor or a few behind it; behind the last there is only the end."""
@@ -95,15 +80,41 @@ class Cursor:
         """The next token if it is one of these words or signs, stepping over it."""
         return self.advance() if self.at(*texts) else None
 
+
+class Cursor(Reader):
+    """A reader that reports and recovers.
+
+    There are three ways to report: `report` for a mistake that is mended on the spot, `missing` for something that
+    is not there, `fail` for what can't be mended. The last two keep silent at a place that has already been reported,
+    or where the lexer found something unreadable: one mistake, one diagnostic.
+    """
+
+    def __init__(self, source: Source, language: Language) -> None:
+        lexed = tokenize(source, language)
+        super().__init__(lexed.tokens)
+        self.source = source
+        self.language = language
+        self._comments = lexed.comments
+        self._found = list(lexed.diagnostics)
+        self._damaged = lexed.damaged
+        self._depth = 0
+        self._reported_at = -1
+
     def expect(self, text: str, help: str | None = None) -> Token:
         """The next token, which has to be this word or sign."""
-        return self.accept(text) or self.fail(f"`{text}`", help)
+        if not self.at(text):
+            self.fail(f"`{text}`", help)
+        return self.advance()
 
     # --- reporting -------------------------------------------------------------------------------------
 
     def report(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> None:
-        """A mistake that parsing goes on from as if it were not there."""
-        self._reported_at = self._index
+        """A mistake that parsing goes on from as if it were not there.
+
+        One with a code of its own does not break the grammar, so it explains nothing that does.
+        """
+        if code is None:
+            self._reported_at = self._index
         self._found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
         if len(self._found) >= MAX_DIAGNOSTICS:
             raise EnoughError
@@ -114,7 +125,7 @@ class Cursor:
 
     def missing(self, message: str, help: str | None = None) -> None:
         """Something that should stand just behind the previous token; parsing goes on as if it did."""
-        if not self._is_explained:
+        if not self.is_explained:
             self.report(self.previous.after, message, help)
 
     def fail(self, expected: str, help: str | None = None) -> NoReturn:
@@ -125,12 +136,13 @@ class Cursor:
 
     def refuse(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> NoReturn:
         """Give up with a message of one's own."""
-        if not self._is_explained:
+        if not self.is_explained:
             self.report(span, message, help, code=code)
         raise GaveUpError
 
     @property
-    def _is_explained(self) -> bool:
+    def is_explained(self) -> bool:
+        """Whether the place of the cursor has been reported, or something unreadable stands before it."""
         return self._reported_at == self._index or self._index in self._damaged
 
     def place(self, span: Span) -> str:
@@ -142,7 +154,7 @@ class Cursor:
     def nested(self) -> Iterator[None]:
         """One level deeper, for as long as the block runs; gives up beyond the deepest that is allowed."""
         if self._depth >= MAX_DEPTH:
-            if not self._is_explained:
+            if not self.is_explained:
                 self.report_limit(self.peek().span, f"nested more than {MAX_DEPTH} deep", "split it, or flatten it")
             raise GaveUpError
         self._depth += 1
@@ -154,7 +166,13 @@ class Cursor:
     # --- recovering ------------------------------------------------------------------------------------
 
     def block(
-        self, opening: Token, what: str, item: Callable[[], None], *, starts: Callable[[], bool], ends: Callable[[], bool]
+        self,
+        opening: Token,
+        what: str,
+        item: Callable[[], None],
+        *,
+        starts: Callable[[], bool],
+        ends: Callable[[], bool],
     ) -> None:
         """Parse items up to the `}` that closes `opening`, going on with the next item behind a broken one.
 
@@ -163,8 +181,8 @@ class Cursor:
         """
         while not self.accept("}"):
             if self.at_end or ends():
-                help = f"its `{{` stands in {self.place(opening.span)}"
-                self.missing(f"missing `}}` at the end of {what}", help)
+                hint = f"its `{{` stands in {self.place(opening.span)}"
+                self.missing(f"missing `}}` at the end of {what}", hint)
                 return
             before = self._index
             try:
@@ -188,6 +206,11 @@ class Cursor:
             self.advance()
 
     # --- finishing -------------------------------------------------------------------------------------
+
+    @property
+    def found(self) -> int:
+        """How many diagnostics there are so far."""
+        return len(self._found)
 
     @property
     def is_full(self) -> bool:

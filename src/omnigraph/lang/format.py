@@ -74,7 +74,13 @@ class _Places:
             if index < 0:
                 return None
             offset = starts[index]
-        return offset
+        return offset if anchor.skipped is None else self._with_parentheses(offset, anchor.skipped)
+
+    def _with_parentheses(self, offset: int, skipped: int) -> int:
+        token = first = bisect.bisect_left(self.token_starts, offset)
+        while first and self.tokens[first - 1].text == "(":
+            first -= 1
+        return self.token_starts[min(first + skipped, token)]
 
     def last_token(self, before: int | None) -> Span:
         """The span of the last token that starts before an offset, or of the last of all."""

@@ -14,10 +14,15 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where a line's first token stands: at `offset`, or found by stepping back from there to each of `words` in turn."""
+    """Where a line's first token stands: at `offset`, or where stepping back from there to each of `words` leads.
+
+    On canonical text this has to be exact: then comments, once put between lines, stay there. Parentheses directly
+    before the token are not in the spans of the tree; with `skipped`, all but so many of them belong to the line.
+    """
 
     offset: int
     words: tuple[str, ...] = ()
+    skipped: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,8 @@ def lay_out(declarations: Sequence[Sequence[Item]], must_break: MustBreak = neve
     """The lines of a file; a declaration of several lines has a blank line on each side."""
     lines: list[Line] = []
     was_long = False
-    for index, items in enumerate(declarations):
-        following = next((_first_anchor(later) for later in declarations[index + 1 :] if later), None)
+    firsts = [_anchor(items[0]) if items else None for items in declarations]
+    for items, following in zip(declarations, _following(firsts, None), strict=True):
         here = list(_choose(items, must_break, following))
         is_long = len(here) > 1
         if lines and (is_long or was_long):
@@ -88,8 +93,7 @@ def ending(item: Item, suffix: str) -> Item:
 
 
 def _choose(items: Sequence[Item], must_break: MustBreak, following: Anchor | None) -> Iterator[Line]:
-    for index, item in enumerate(items):
-        behind = _first_anchor(items[index + 1 :]) or following
+    for item, behind in zip(items, _following([_anchor(item) for item in items], following), strict=True):
         if isinstance(item, Line):
             yield item
         elif len(str(item.flat)) <= WIDTH and not must_break(item, behind):
@@ -98,9 +102,14 @@ def _choose(items: Sequence[Item], must_break: MustBreak, following: Anchor | No
             yield from _choose(item.broken, must_break, behind)
 
 
-def _first_anchor(items: Sequence[Item]) -> Anchor | None:
-    for item in items:
-        anchor = item.anchor if isinstance(item, Line) else item.flat.anchor
-        if anchor is not None:
-            return anchor
-    return None
+def _anchor(item: Item) -> Anchor | None:
+    return item.anchor if isinstance(item, Line) else item.flat.anchor
+
+
+def _following(anchors: Sequence[Anchor | None], last: Anchor | None) -> list[Anchor | None]:
+    """For each place, the next anchor behind it."""
+    found: list[Anchor | None] = []
+    for anchor in reversed(anchors):
+        found.append(last)
+        last = anchor or last
+    return found[::-1]

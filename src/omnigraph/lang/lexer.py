@@ -110,6 +110,7 @@ _TOKEN: Final = re.compile(
     | (?P<comment> //[^\r\n]*+ | /\*(?s:.*?)\*/ )
     | (?P<unclosed>/\*(?s:.*) )
     | (?P<hash>    \#[^\r\n]*+ )
+    | (?P<ticked>  `[^`\r\n]*+` )
     | (?P<quoted>  '[^'\r\n]*+' | [“”„][^“”„\r\n]*+[“”] )
     | (?P<sign>    -> | => | \.\. | == | != | <> | <= | >= | && | \|\| | -- | [ -~] )
     | (?P<strange> (?: [^ -~\w\t\r\n] )++ | (?s:.) )
@@ -119,7 +120,12 @@ _TOKEN: Final = re.compile(
 _FORBIDDEN: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]++"
 )
-_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})(?:\\u([dD][c-fC-F][0-9A-Fa-f]{2}))?|(.))", re.DOTALL)
+_ESCAPE: Final = re.compile(
+    r"\\(?: u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"
+    r"    | u(?P<code>[0-9A-Fa-f]{4}) | (?P<other>.) )",
+    re.VERBOSE | re.DOTALL,
+)
+_REST_OF_LINE: Final = re.compile(r"[^\r\n]*+")
 _ESCAPES: Final = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _LOOKALIKES: Final = {"→": "->", "⇒": "->", "≠": "!=", "≤": "<=", "≥": ">="}
 _STRAY: Final = {
@@ -212,8 +218,8 @@ class _Lexer:
             self._report(span, f"`{shown(text)}` is not a variable", "the name of a variable starts with a letter")
         elif name[0].isupper():
             fixed = f"${name[0].lower()}{name[1:]}"
-            help = f"variables start with a small letter: did you mean `{shown(fixed)}`?"
-            self._report(span, f"`{shown(text)}` is not a variable", help)
+            hint = f"variables start with a small letter: did you mean `{shown(fixed)}`?"
+            self._report(span, f"`{shown(text)}` is not a variable", hint)
             text, name = fixed, fixed[1:]
         self._emit(Kind.VARIABLE, text[: MAX_NAME + 1], span, self._bounded(name, span))
 
@@ -250,55 +256,55 @@ class _Lexer:
             position = escape.end() if escape else len(body)
             if escape:
                 span = Span(start + backslash, start + position)
-                parts.append(self._escaped(escape.group(1), escape.group(2), escape.group(3), span))
+                parts.append(self._escaped(escape, span))
         parts.append(body[position:])
         return "".join(parts)
 
-    def _escaped(self, high: str | None, low: str | None, other: str | None, span: Span) -> str:
-        if other is not None:
+    def _escaped(self, escape: re.Match[str], span: Span) -> str:
+        if other := escape["other"]:
             if other == "u":
                 self._report(span, "`\\u` needs four hexadecimal digits", "for example `\\u00e9`")
             elif other not in _ESCAPES:
-                help = 'the escapes are `\\"` `\\\\` `\\n` `\\r` `\\t` and `\\uXXXX`; a backslash itself is `\\\\`'
-                self._report(span, f"unknown escape `\\{reveal(other)}`", help)
+                hint = 'the escapes are `\\"` `\\\\` `\\n` `\\r` `\\t` and `\\uXXXX`; a backslash itself is `\\\\`'
+                self._report(span, f"unknown escape `\\{reveal(other)}`", hint)
             return _ESCAPES.get(other, "")
-        first = int(high or "0", 16)
-        if 0xD800 <= first < 0xDC00 and low:
-            return chr(0x10000 + ((first - 0xD800) << 10) + (int(low, 16) - 0xDC00))
-        second = int(low, 16) if low else None
-        if 0xD800 <= first < 0xE000 or second is not None:
-            lone = high if 0xD800 <= first < 0xE000 else low
-            help = "write both halves of the pair, `\\ud83d\\ude00`, or the character itself"
-            self._report(span, f"`\\u{lone}` is half of a character", help)
+        if high := escape["high"]:
+            return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(escape["low"], 16) - 0xDC00))
+        code = int(escape["code"], 16)
+        if 0xD800 <= code < 0xE000:
+            hint = "write both halves of the pair, `\\ud83d\\ude00`, or the character itself"
+            self._report(span, f"`\\u{escape['code']}` is half of a character", hint)
             return ""
-        return chr(first)
+        return chr(code)
 
     # --- what is not ---------------------------------------------------------------------------------
 
     def _sign(self, text: str, span: Span) -> int | None:
         if text == "--" and not self._is_part_of_something(span):
-            end = re.compile(r"[^\r\n]*").match(self.text, span.start)
-            stop = end.end() if end else span.end
             self._report(span, "`--` does not start a comment", "comments are written `// …` or `/* … */`")
-            return stop
+            return self._rest_of_line(span.start)
         if text in _STRAY:
-            stray_end = self._rest_of_line(span.start) if text == "'" else span.end
             self._report(span, f"unexpected character `{text}`", _STRAY[text])
             self._damage()
-            return stray_end if text == "'" else None
+            return self._rest_of_line(span.start) if text == "'" else None
         self._emit(Kind.SIGN, text, span)
         return None
 
     def _rest_of_line(self, start: int) -> int:
-        ends = [end for end in (self.text.find("\n", start), self.text.find("\r", start)) if end >= 0]
-        return min(ends, default=len(self.text))
+        rest = _REST_OF_LINE.match(self.text, start)
+        return rest.end() if rest else start
 
     def _is_part_of_something(self, span: Span) -> bool:
-        """True for the `--` inside an enum's value and for one that stands for an edge's arrow."""
+        """True for the `--` inside an enum's value, of an arrow `-->`, and for one that stands for an edge's arrow."""
         if not self.tokens:
             return False
-        if self.tokens[-1].span.end == span.start:
+        behind = self.text[span.end : span.end + 1]
+        if self.tokens[-1].span.end == span.start or behind in (">", "[", "("):
             return True
+        if self.tokens[-1].text in ("(", ",") and (behind.isalnum() or behind in ("_", "-")):
+            return True
+        if self.tokens[-1].text in ("(", ",") and not self.text[span.end : span.end + 1].isspace():
+            return self.language is Language.SCHEMA
         texts = [token.text for token in self.tokens[-4:]]
         return len(texts) == 4 and texts[0] == "edge" and texts[2] == ":"
 
@@ -306,8 +312,8 @@ class _Lexer:
         opening = Span(span.start, span.start + (2 if group == "unclosed" else 1))
         match group:
             case "open":
-                help = 'add the closing `"`; a string ends on the line on which it starts (a line break in it is `\\n`)'
-                self._report(opening, "this string is never closed", help)
+                hint = 'add the closing `"`; a string ends on the line on which it starts (a line break in it is `\\n`)'
+                self._report(opening, "this string is never closed", hint)
                 self._emit(Kind.STRING, text, span, "")
                 self._damage()
             case "unclosed":
@@ -315,9 +321,17 @@ class _Lexer:
                 self._damage()
             case "hash":
                 self._report(opening, "`#` does not start a comment", "comments are written `// …` or `/* … */`")
+            case "ticked":
+                self._report(
+                    span, f"unexpected quotes ` around `{shown(text[1:-1])}`", "names are written without quotes"
+                )
+                if text[1:-1].isidentifier():
+                    self._word(text[1:-1], span)
+                else:
+                    self._damage()
             case "quoted":
-                help = f'strings are written with double quotes: `"{shown(text[1:-1])}"`'
-                self._report(span, f"unexpected quotes {shown(text[0])} around a string", help)
+                hint = f'strings are written with double quotes: `"{shown(text[1:-1])}"`'
+                self._report(span, f"unexpected quotes {shown(text[0])} around a string", hint)
                 self._emit(Kind.STRING, text, span, text[1:-1])
             case _:
                 self._strange(text, span)
@@ -338,18 +352,18 @@ class _Lexer:
     def _refuse_letters(self, name: str, span: Span) -> None:
         at = next(index for index, char in enumerate(name) if not char.isascii())
         letter = Span(span.start + at, span.start + at + 1)
-        help = "names are made of the letters a-z and A-Z, digits and `_`"
-        self._report(letter, f"unexpected letter {_named(name[at])} in a name", help)
+        hint = "names are made of the letters a-z and A-Z, digits and `_`"
+        self._report(letter, f"unexpected letter {_named(name[at])} in a name", hint)
 
     def _refuse_forbidden(self) -> None:
         """Report the characters that may not stand anywhere, neither in strings nor in comments."""
         for match in _FORBIDDEN.finditer(self.text):
             char = match.group()[0]
             if "\ud800" <= char <= "\udfff":
-                help = "the text was decoded wrongly: save it as UTF-8"
+                hint = "the text was decoded wrongly: save it as UTF-8"
             else:
-                help = f"delete it; in a string, write `\\u{ord(char):04x}`"
-            self._report(Span(match.start(), match.start() + 1), f"the character {_named(char)} is not allowed", help)
+                hint = f"delete it; in a string, write `\\u{ord(char):04x}`"
+            self._report(Span(match.start(), match.start() + 1), f"the character {_named(char)} is not allowed", hint)
 
 
 def _named(char: str) -> str:

@@ -56,7 +56,7 @@ def literal(cursor: Cursor) -> Literal:
         return NullLiteral(token.span) if meant == "null" else BoolLiteral(meant == "true", token.span)
     if token.kind in (Kind.IDENT, Kind.TYPE):
         cursor.fail("a value", f'a text is written in double quotes: `"{shown(token.text)}"`')
-    cursor.fail("a value")
+    return cursor.fail("a value")
 
 
 def _elsewhere(token: Token) -> str | None:
@@ -110,22 +110,24 @@ def _number_tail(cursor: Cursor, head: Token) -> Span:
         span = span.to(cursor.advance().span)
     text = cursor.source.slice(span)
     tail = text[len(head.text) :]
-    help = None
+    hint = None
     if tail[0] in "eE" and tail[1:].lstrip("+-").isdigit() and head.kind is Kind.INT:
-        help = f"an exponent needs a fraction before it: `{shown(head.text)}.0{shown(tail)}`"
+        hint = f"an exponent needs a fraction before it: `{shown(head.text)}.0{shown(tail)}`"
     elif tail.replace("_", "").isdigit():
-        help = f"digits are not grouped: `{shown(text.replace('_', ''))}`"
-    cursor.report(span, f"`{shown(text)}` is not a number", help)
+        hint = f"digits are not grouped: `{shown(text.replace('_', ''))}`"
+    elif head.text in ("0", "-0"):
+        hint = "numbers are written in decimal digits"
+    cursor.report(span, f"`{shown(text)}` is not a number", hint)
     return span
 
 
-def whole_number(cursor: Cursor, what: str) -> IntLiteral:
+def whole_number(cursor: Cursor, what: str, hint: str | None = None) -> IntLiteral:
     """A whole number; `what` names it in the message, with its article."""
     token = cursor.peek()
     if token.kind is Kind.FLOAT:
         cursor.fail(what, "write a whole number, without a fraction")
     if token.kind is not Kind.INT and token.text not in ("+", "-"):
-        cursor.fail(what)
+        cursor.fail(what, hint)
     found = number(cursor)
     return found if isinstance(found, IntLiteral) else IntLiteral(int(found.value), found.span)
 
@@ -136,11 +138,11 @@ def _moment(cursor: Cursor) -> DateLiteral | DateTimeLiteral:
     text = cursor.peek()
     if text.kind is not Kind.STRING:
         example = "2026-01-31" if word.text == "date" else "2026-01-31T12:00:00Z"
-        help = f'for example `{word.text}("{example}")`'
+        hint = f'for example `{word.text}("{example}")`'
         if text.kind is Kind.VARIABLE:
             type_ = "Date" if word.text == "date" else "DateTime"
-            help = f"declare `{text.text}: {type_}` and use the parameter itself"
-        cursor.fail("a string", help)
+            hint = f"declare `{text.text}: {type_}` and use the parameter itself"
+        cursor.fail("a string", hint)
     cursor.advance()
     span = word.span.to(cursor.expect(")").span)
     make = DateLiteral if word.text == "date" else DateTimeLiteral
@@ -154,7 +156,9 @@ def _list(cursor: Cursor) -> ListLiteral:
     with cursor.nested():
         while not cursor.at("]"):
             if cursor.at_kind(Kind.VARIABLE):
-                cursor.fail("a literal", "a list holds literals; pass the whole list as one parameter, `$name: [String]`")
+                cursor.fail(
+                    "a literal", "a list holds literals; pass the whole list as one parameter, `$name: [String]`"
+                )
             items.append(literal(cursor))
             if len(items) > MAX_LIST_ITEMS:
                 is_too_long = True

@@ -7,6 +7,8 @@ from omnigraph.lang.lexer import Kind, shown
 from omnigraph.lang.literals import Name
 from omnigraph.lang.words import RESERVED
 
+_CAPITAL = "type names start with a capital, as in `Person`"
+
 
 def type_name(cursor: Cursor, what: str) -> Name:
     """The name of a node, edge or interface type; `what` says which, with its article."""
@@ -16,20 +18,20 @@ def type_name(cursor: Cursor, what: str) -> Name:
         return Name(token.text, token.span)
     if token.kind is Kind.IDENT and not token.starts_line and token.text not in RESERVED:
         fixed = capitalised(token.text)
-        help = f"type names start with a capital: did you mean `{fixed}`?"
-        cursor.report(token.span, f"expected {what}, found `{token.text}`", help)
+        hint = f"type names start with a capital: did you mean `{fixed}`?"
+        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)
         cursor.advance()
         return Name(fixed, token.span)
     if token.kind is Kind.STRING and (bare := str(token.value)).isidentifier() and bare.isascii():
-        help = f"type names are written without quotes: `{shown(capitalised(bare))}`"
-        cursor.report(token.span, f"expected {what}, found a string", help)
+        hint = f"type names are written without quotes: `{shown(capitalised(bare))}`"
+        cursor.report(token.span, f"expected {what}, found a string", hint)
         cursor.advance()
         return Name(capitalised(bare), token.span)
     if token.kind is Kind.VARIABLE:
         cursor.fail(what, f"type names are written without `$`: did you mean `{capitalised(str(token.value))}`?")
     if token.starts_line:
-        cursor.missing(f"missing {what.removeprefix('the ')}")
-    cursor.fail(what, "type names start with a capital and are not reserved" if token.text in RESERVED else None)
+        cursor.missing(f"missing {what}", _CAPITAL)
+    return cursor.fail(what, _CAPITAL)
 
 
 def property_name(cursor: Cursor, what: str) -> Name:
@@ -40,22 +42,24 @@ def property_name(cursor: Cursor, what: str) -> Name:
         return Name(token.text, token.span)
     if token.kind is Kind.TYPE:
         fixed = decapitalised(token.text)
-        help = f"property names start with a small letter: did you mean `{fixed}`?"
-        cursor.report(token.span, f"expected {what}, found `{token.text}`", help)
+        hint = f"property names start with a small letter: did you mean `{fixed}`?"
+        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)
         cursor.advance()
         return Name(fixed, token.span)
     if token.kind is Kind.STRING and (bare := str(token.value)).isidentifier() and bare.isascii():
         fixed = decapitalised(bare)
-        help = f"property names are written without quotes: `{shown(fixed)}`"
-        cursor.report(token.span, f"expected {what}, found a string", help)
+        hint = f"property names are written without quotes: `{shown(fixed)}`"
+        cursor.report(token.span, f"expected {what}, found a string", hint)
         cursor.advance()
         return Name(fixed, token.span)
     if token.kind is Kind.VARIABLE:
-        help = f"property names are written without `$`: did you mean `{token.value}`?"
-        cursor.report(token.span, f"expected {what}, found `{token.text}`", help)
+        hint = f"property names are written without `$`: did you mean `{token.value}`?"
+        if not cursor.follows(":", "="):
+            cursor.fail(what, hint)
+        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)
         cursor.advance()
         return Name(str(token.value), token.span)
-    cursor.fail(what)
+    return cursor.fail(what, "property names start with a small letter, as in `name`")
 
 
 def comma_list(cursor: Cursor, item: Callable[[], None], *, closing: str, what: str) -> None:

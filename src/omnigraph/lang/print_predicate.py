@@ -58,7 +58,7 @@ def predicate_text(predicate: Predicate) -> str:
             assert_never(predicate)
 
 
-def predicate_item(predicate: Predicate, depth: int, anchor: Anchor | None, prefix: str = "") -> Item:
+def predicate_item(predicate: Predicate, depth: int, anchor: Anchor, prefix: str = "") -> Item:
     """One predicate behind `prefix`, which can be broken before each `and` and `or`."""
     flat = Line(depth, prefix + predicate_text(predicate), anchor)
     match predicate:
@@ -74,6 +74,13 @@ def predicate_item(predicate: Predicate, depth: int, anchor: Anchor | None, pref
             return _term_item(term, predicate, depth, anchor, f"{prefix}not ")
         case _:
             return flat
+
+
+def start_of(predicate: Predicate, skipped: int = 0) -> Anchor:
+    """Where a predicate starts, when so many of the parentheses before it belong to earlier lines."""
+    while isinstance(predicate, And | Or):
+        predicate = predicate.terms[0]
+    return Anchor(predicate.span.start, skipped=skipped)
 
 
 def ends_in_name(predicate: Predicate) -> bool:
@@ -99,19 +106,14 @@ def _term_text(term: Predicate, parent: Predicate) -> str:
     return f"({text})" if _needs_parentheses(term, parent) else text
 
 
-def _term_item(term: Predicate, parent: Predicate, depth: int, anchor: Anchor | None, prefix: str) -> Item:
+def _term_item(term: Predicate, parent: Predicate, depth: int, anchor: Anchor, prefix: str) -> Item:
     if not _needs_parentheses(term, parent):
         return predicate_item(term, depth, anchor, prefix)
-    inner = predicate_item(term, depth + 1, _first_term(term))
+    # Behind a word, all parentheses but this line's own belong to what is inside.
+    inner = predicate_item(term, depth + 1, start_of(term, 1 if prefix else (anchor.skipped or 0) + 1))
     flat = Line(depth, f"{prefix}({predicate_text(term)})", anchor)
     # The closing parenthesis has no anchor: where it stands is not in the tree.
     return Group(flat, (Line(depth, f"{prefix}(", anchor), inner, Line(depth, ")")))
-
-
-def _first_term(term: Predicate) -> Anchor:
-    while isinstance(term, And | Or):
-        term = term.terms[0]
-    return Anchor(term.span.start)
 
 
 def _needs_parentheses(term: Predicate, parent: Predicate) -> bool:
@@ -127,5 +129,3 @@ def _needs_parentheses(term: Predicate, parent: Predicate) -> bool:
 
 def _joiner(predicate: And | Or) -> str:
     return "and" if isinstance(predicate, And) else "or"
-
-

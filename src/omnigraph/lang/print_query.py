@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from omnigraph.lang.layout import Anchor, Group, Item, Line, ending
-from omnigraph.lang.print_predicate import ends_in_name, expr_text, predicate_item, predicate_text
+from omnigraph.lang.print_predicate import ends_in_name, expr_text, predicate_item, predicate_text, start_of
 from omnigraph.lang.print_values import print_type, quote
 from omnigraph.lang.query_ast import (
     Assignment,
@@ -154,7 +154,7 @@ def _clause(clause: Clause, depth: int) -> list[Item]:
         case Traversal():
             return [Line(depth, _clause_text(clause), start)]
         case Where(predicate=predicate):
-            return [predicate_item(predicate, depth, start)]
+            return [predicate_item(predicate, depth, start_of(predicate))]
         case NotBlock(clauses=clauses):
             close = Line(depth, "}", Anchor(clause.span.end, ("}",)), closes=True)
             inside = _clauses(clauses, depth + 1)

@@ -99,11 +99,11 @@ def _member(member: Member) -> Item:
 def _property(member: PropertyDecl) -> Item:
     optional = "?" if member.nullable else ""
     start = Anchor(member.span.start)
-    typed: Item = Line(1, f"{member.name.text}: {print_type(member.type)}{optional}", start)
-    text = typed.text
+    line = Line(1, f"{member.name.text}: {print_type(member.type)}{optional}", start)
+    typed: Item = line
     if isinstance(member.type, EnumType):
         typed = Group(
-            typed,
+            line,
             (
                 Line(1, f"{member.name.text}: enum(", start),
                 *_one_per_line(member.type.values),
@@ -113,7 +113,7 @@ def _property(member: PropertyDecl) -> Item:
     if not member.annotations:
         return typed
     annotations = [(annotation_text(annotation), annotation.span) for annotation in member.annotations]
-    flat = Line(1, " ".join([text, *(shown for shown, _ in annotations)]), start)
+    flat = Line(1, " ".join([line.text, *(shown for shown, _ in annotations)]), start)
     return Group(flat, (typed, *(Line(2, shown, Anchor(span.start)) for shown, span in annotations)))
 
 

@@ -30,16 +30,14 @@ def quote(value: str) -> str:
     Joiners and the choice between text and emoji stay as they are behind a letter or sign that is not ASCII: there
     they change how it looks.
     """
-    parts = []
-    before = ""
+    parts: list[str] = []
     for char in value:
         if char in _ESCAPES:
             parts.append(_ESCAPES[char])
-        elif is_invisible(char) and not (char in _JOINERS and _can_be_joined(before)):
+        elif is_invisible(char) and not (char in _JOINERS and parts and not parts[-1].isascii()):
             parts.append(_escape(char))
         else:
             parts.append(char)
-        before = char
     return f'"{"".join(parts)}"'
 
 
@@ -87,10 +85,6 @@ def print_type(type_: TypeExpr) -> str:
             return f"enum({', '.join(value.text for value in values)})"
         case _:
             assert_never(type_)
-
-
-def _can_be_joined(char: str) -> bool:
-    return bool(char) and not char.isascii() and (char in _JOINERS or not is_invisible(char))
 
 
 def _escape(char: str) -> str:

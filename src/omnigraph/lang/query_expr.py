@@ -10,6 +10,7 @@ from omnigraph.lang.suggest import closest
 from omnigraph.lang.words import RESERVED
 
 META = ("id", "src", "dst")
+_NEVER_INSIDE = ("where", "set", "match", "return", "insert", "update", "delete")
 
 
 def expression(cursor: Cursor) -> Expr:
@@ -24,9 +25,16 @@ def expression(cursor: Cursor) -> Expr:
         return _word(cursor, token)
     if token.text == "@":
         return meta_name(cursor)
+    if token.text in (")", "]"):
+        closed = "(" if token.text == ")" else "["
+        cursor.refuse(
+            token.span, f"unexpected `{token.text}`", f"no `{closed}` is open here, or something is missing before it"
+        )
+    if token.text == "(":
+        cursor.fail("an expression", "a list is written `[1, 2]`; parentheses group predicates only")
     if token.text == "*":
         cursor.fail("an expression", "`*` stands in `count(*)` only; return a whole node with its variable, `$p`")
-    cursor.fail("an expression")
+    return cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
 
 
 def _word(cursor: Cursor, token: Token) -> Expr:
@@ -37,8 +45,8 @@ def _word(cursor: Cursor, token: Token) -> Expr:
     if token.text in RESERVED:
         cursor.fail("an expression", f"`{token.text}` is a reserved word")
     if token.kind is Kind.TYPE:
-        help = f"names start with a small letter; a variable is written `${token.text[0].lower()}{token.text[1:]}`"
-        cursor.fail("an expression", help)
+        hint = f"names start with a small letter; a variable is written `${token.text[0].lower()}{token.text[1:]}`"
+        cursor.fail("an expression", hint)
     cursor.advance()
     return BareName(name=Name(token.text, token.span), span=token.span)
 
@@ -51,15 +59,17 @@ def variable(cursor: Cursor, what: str) -> Variable:
         return Variable(name=str(token.value), span=token.span)
     if token.kind in (Kind.IDENT, Kind.TYPE) and token.text not in RESERVED and not token.starts_line:
         return mended_variable(cursor, what)
-    cursor.fail(what)
+    return cursor.fail(what, "a variable is written `$name`")
 
 
 def mended_variable(cursor: Cursor, what: str) -> Variable:
     """The name at the cursor as a variable, reporting that its `$` is missing."""
-    token = cursor.advance()
+    token = cursor.peek()
     name = token.text[0].lower() + token.text[1:]
-    help = f"variables start with `$`: did you mean `${shown(name)}`?"
-    cursor.report(token.span, f"expected {what}, found `{shown(token.text)}`", help)
+    if not cursor.is_explained:
+        hint = f"variables start with `$`: did you mean `${shown(name)}`?"
+        cursor.report(token.span, f"expected {what}, found `{shown(token.text)}`", hint)
+    cursor.advance()
     return Variable(name=name, span=token.span)
 
 
@@ -79,8 +89,8 @@ def _property_of(cursor: Cursor, owner: Variable) -> PropertyRef:
     name = _meta(cursor) if is_meta else property_name(cursor, "a property name")
     found = PropertyRef(variable=owner, name=name, is_meta=is_meta, span=owner.span.to(name.span))
     if cursor.at(".") and cursor.is_glued():
-        help = "a property has no properties of its own; follow an edge to another node"
-        cursor.refuse(cursor.peek().span, f"unexpected `.` behind `${shown(owner.name)}.{shown(name.text)}`", help)
+        hint = "a property has no properties of its own; follow an edge to another node"
+        cursor.refuse(cursor.peek().span, f"unexpected `.` behind `${shown(owner.name)}.{shown(name.text)}`", hint)
     return found
 
 
@@ -95,10 +105,12 @@ def _meta(cursor: Cursor) -> Name:
     cursor.advance()
     token = cursor.peek()
     if token.text not in META:
-        help = "there are `@id`, `@src` and `@dst`"
-        if token.kind is Kind.IDENT and (meant := closest(token.text, META) or {"from": "src", "to": "dst"}.get(token.text)):
-            help = f"did you mean `@{meant}`?"
-        cursor.fail("`@id`, `@src` or `@dst`", help)
+        hint = "there are `@id`, `@src` and `@dst`"
+        if token.kind is Kind.IDENT and (
+            meant := closest(token.text, META) or {"from": "src", "to": "dst"}.get(token.text)
+        ):
+            hint = f"did you mean `@{meant}`?"
+        cursor.fail("`@id`, `@src` or `@dst`", hint)
     cursor.advance()
     return Name(token.text, token.span)
 
@@ -112,8 +124,8 @@ def call(cursor: Cursor) -> Call:
     function = Name(word.text, word.span)
     if word.kind is Kind.TYPE:
         function = Name(word.text.lower(), word.span)
-        help = f"functions are written in small letters: `{shown(function.text)}(…)`"
-        cursor.report(word.span, f"unexpected function `{shown(word.text)}`", help)
+        hint = f"functions are written in small letters: `{shown(function.text)}(…)`"
+        cursor.report(word.span, f"unexpected function `{shown(word.text)}`", hint)
     elif word.text in RESERVED:
         cursor.report(word.span, f"`{word.text}` is a reserved word, not a function")
     opening = cursor.advance()
@@ -129,9 +141,7 @@ def call(cursor: Cursor) -> Call:
             elif not cursor.at(")"):
                 _no_comma(cursor, opening)
     span = word.span.to(cursor.advance().span)
-    return Call(
-        function=function, arguments=tuple(arguments), distinct=distinct, options=tuple(options), span=span
-    )
+    return Call(function=function, arguments=tuple(arguments), distinct=distinct, options=tuple(options), span=span)
 
 
 def _one_argument(cursor: Cursor, arguments: list[Expr], options: list[tuple[Name, Expr]]) -> None:
@@ -139,7 +149,7 @@ def _one_argument(cursor: Cursor, arguments: list[Expr], options: list[tuple[Nam
     if token.text == "*":
         cursor.advance()
         arguments.append(Star(span=token.span))
-    elif token.kind is Kind.IDENT and cursor.follows("=", ":"):
+    elif token.kind is Kind.IDENT and token.text not in RESERVED and cursor.follows("=", ":"):
         cursor.advance()
         sign = cursor.advance()
         if sign.text == ":":
@@ -159,8 +169,8 @@ def _no_comma(cursor: Cursor, opening: Token) -> None:
 # --- assignments ---------------------------------------------------------------------------------
 
 
-def assignments(cursor: Cursor, opening: Token, what: str) -> tuple[Assignment, ...]:
-    """`name: value` pairs up to the closing brace; the opening one has been read. Commas are optional."""
+def assignments(cursor: Cursor, opening: Token, what: str, *, needs_commas: bool) -> tuple[Assignment, ...]:
+    """`name: value` pairs up to the closing brace; the opening one has been read."""
     found: list[Assignment] = []
 
     def item() -> None:
@@ -170,20 +180,30 @@ def assignments(cursor: Cursor, opening: Token, what: str) -> tuple[Assignment, 
                 cursor.report(separator.span, "expected `,`, found `;`", "values are separated by `,`")
             elif extra := cursor.accept(","):
                 cursor.report(extra.span, "unexpected second `,`", "delete it")
+            elif needs_commas and cursor.at("}"):
+                cursor.report(separator.span, "unexpected `,` before `}`", "delete it, or add a value behind it")
+        elif needs_commas and _at_assignment(cursor):
+            cursor.missing("missing `,`", "put a `,` between one value and the next")
 
     cursor.block(
         opening,
         what,
         item,
-        starts=lambda: cursor.at_kind(Kind.IDENT) and cursor.follows(":", "="),
+        starts=lambda: _at_assignment(cursor),
         ends=lambda: _is_outside(cursor),
     )
     return tuple(found)
 
 
+def _at_assignment(cursor: Cursor) -> bool:
+    return cursor.at_kind(Kind.IDENT, Kind.TYPE, Kind.STRING) and cursor.follows(":", "=")
+
+
 def _is_outside(cursor: Cursor) -> bool:
     """Whether a clause or keyword stands where a name should: the closing brace was forgotten."""
     token = cursor.peek()
+    if token.text in _NEVER_INSIDE:
+        return not cursor.follows(":", "=")
     if not token.starts_line:
         return False
     if token.kind is Kind.VARIABLE:
@@ -195,13 +215,13 @@ def _assignment(cursor: Cursor) -> Assignment:
     name = property_name(cursor, "a property name")
     if not cursor.accept(":"):
         token = cursor.peek()
-        help = f"a value is given with `:`, as in `{shown(name.text)}: …`"
+        hint = f"a value is given with `:`, as in `{shown(name.text)}: …`"
         if token.text in ("=", "==", ":="):
-            cursor.report(token.span, f"expected `:`, found `{token.text}`", help)
+            cursor.report(token.span, f"expected `:`, found `{token.text}`", hint)
             cursor.advance()
         elif not token.starts_line and (at_literal(cursor) or token.kind is Kind.VARIABLE):
-            cursor.missing(f"missing `:` behind `{shown(name.text)}`", help)
+            cursor.missing(f"missing `:` behind `{shown(name.text)}`", hint)
         else:
-            cursor.fail(f"`:` behind `{shown(name.text)}`", help)
+            cursor.fail(f"`:` behind `{shown(name.text)}`", hint)
     value = expression(cursor)
     return Assignment(name=name, value=value, span=name.span.to(value.span))

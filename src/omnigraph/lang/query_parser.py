@@ -16,6 +16,8 @@ from omnigraph.lang.type_parser import property_type
 from omnigraph.lang.words import RESERVED
 
 _ANNOTATIONS = ("description", "instruction")
+_QUERY_ELSEWHERE = ("function", "def", "fn", "fragment")
+_ANNOTATIONS_PLACE = "annotations of a query stand between its `)` and its `{`"
 _STARTS = ("match", *MUTATIONS)
 
 
@@ -25,9 +27,13 @@ def parse_queries(source: Source) -> Parsed[QueryFile]:
     queries: list[Query] = []
     try:
         while not (cursor.at_end or cursor.is_full):
+            found_before = cursor.found
             try:
                 queries.append(_query(cursor))
             except GaveUpError:
+                cursor.skip_to(lambda: at_query(cursor))
+            if cursor.found > found_before and cursor.at("return", "order", "limit", "offset"):
+                # The rest of a query that a misplaced `}` cut in two; what went wrong has been reported.
                 cursor.skip_to(lambda: at_query(cursor))
     except EnoughError:
         pass
@@ -36,9 +42,11 @@ def parse_queries(source: Source) -> Parsed[QueryFile]:
 
 def _query(cursor: Cursor) -> Query:
     start = _keyword(cursor)
-    name = query_name(cursor)
+    name = _name(cursor)
     params = _params(cursor, name.text)
     annotations = _annotations(cursor)
+    if not params and cursor.at("("):  # reported already, as parentheses that are missing before the annotations
+        params = _params(cursor, name.text)
     opening = cursor.expect("{", f"the body of `{shown(name.text)}` stands in braces")
     body = _body(cursor, opening, name.text)
     return Query(name=name, params=params, annotations=annotations, body=body, span=start.span.to(cursor.previous))
@@ -46,8 +54,8 @@ def _query(cursor: Cursor) -> Query:
 
 def _keyword(cursor: Cursor) -> Token:
     if stray := cursor.accept("}"):
-        help = "delete it, or look for one too many before it"
-        cursor.report(stray.span, "unexpected `}`: nothing is open here", help)
+        hint = "delete it, or look for one too many before it"
+        cursor.report(stray.span, "unexpected `}`: nothing is open here", hint)
         while cursor.accept("}"):
             pass
         if cursor.at_end:
@@ -56,22 +64,20 @@ def _keyword(cursor: Cursor) -> Token:
     if token.text == "query":
         return cursor.advance()
     if token.text == "@":
-        help = "annotations of a query stand between its `)` and its `{`"
-        cursor.refuse(token.span, "unexpected annotation before a query", help)
-    if token.kind in (Kind.IDENT, Kind.TYPE) and cursor.peek(1).kind is Kind.IDENT:
-        if token.text.lower() in ("function", "def", "fn", "fragment") or closest(token.text, ("query",)):
-            cursor.report(token.span, f"expected `query`, found `{token.text}`", "did you mean `query`?")
-            return cursor.advance()
-    help = None
-    if token.text in ("match", "return", *MUTATIONS):
-        help = "a query has a name: `query people() { … }`"
+        cursor.refuse(token.span, "unexpected annotation before a query", _ANNOTATIONS_PLACE)
+    is_header = token.kind in (Kind.IDENT, Kind.TYPE) and cursor.peek(1).kind is Kind.IDENT
+    if is_header and (token.text.lower() in _QUERY_ELSEWHERE or closest(token.text, ("query",))):
+        cursor.report(token.span, f"expected `query`, found `{token.text}`", "did you mean `query`?")
+        return cursor.advance()
+    advice = None
+    if token.text.lower() in ("match", "return", "select", *MUTATIONS):
+        advice = "a query has a name: `query people() { … }`"
     elif token.text in ("node", "edge", "interface"):
-        help = "types are declared in a file of their own, a `.pg`"
-    cursor.fail("`query`", help)
+        advice = "types are declared in a file of their own, a `.pg`"
+    return cursor.fail("`query`", advice)
 
 
-def query_name(cursor: Cursor) -> Name:
-    """The name of a query."""
+def _name(cursor: Cursor) -> Name:
     token = cursor.peek()
     if token.kind is Kind.IDENT:
         cursor.advance()
@@ -80,11 +86,11 @@ def query_name(cursor: Cursor) -> Name:
         return Name(token.text, token.span)
     if token.kind is Kind.TYPE:
         fixed = decapitalised(token.text)
-        help = f"query names start with a small letter: did you mean `{shown(fixed)}`?"
-        cursor.report(token.span, f"expected the query's name, found `{shown(token.text)}`", help)
+        hint = f"query names start with a small letter: did you mean `{shown(fixed)}`?"
+        cursor.report(token.span, f"expected the query's name, found `{shown(token.text)}`", hint)
         cursor.advance()
         return Name(fixed, token.span)
-    cursor.fail("the query's name", "a query has a name: `query people() { … }`")
+    return cursor.fail("the query's name", "a query has a name: `query people() { … }`")
 
 
 # --- parameters and annotations ------------------------------------------------------------------
@@ -100,7 +106,7 @@ def _params(cursor: Cursor, name: str) -> tuple[ParamDecl, ...]:
     found: list[ParamDecl] = []
     while not cursor.accept(")"):
         if cursor.at("{"):
-            cursor.missing("missing `)` behind the parameters")
+            cursor.missing("missing `)` behind the parameters", f"a query is written `query {shown(name)}(…) {{ … }}`")
             break
         try:
             found.append(_param(cursor))
@@ -121,8 +127,10 @@ def _params(cursor: Cursor, name: str) -> tuple[ParamDecl, ...]:
 def _param(cursor: Cursor) -> ParamDecl:
     token = cursor.peek()
     if token.kind is Kind.IDENT:
-        help = f"parameters start with `$`: `${shown(token.text)}: String`"
-        cursor.report(token.span, f"expected a parameter, found `{shown(token.text)}`", help)
+        hint = f"parameters start with `$`: `${shown(token.text)}: String`"
+        if not cursor.follows(":", "?"):
+            cursor.fail("a parameter", hint)
+        cursor.report(token.span, f"expected a parameter, found `{shown(token.text)}`", hint)
         name = Name(token.text, token.span)
     elif token.kind is Kind.VARIABLE:
         name = Name(str(token.value), token.span)
@@ -131,18 +139,18 @@ def _param(cursor: Cursor) -> ParamDecl:
     cursor.advance()
     nullable = False
     if question := cursor.accept("?"):
-        help = f"`?` stands behind the type: `${shown(name.text)}: String?`"
-        cursor.report(question.span, "unexpected `?` behind a name", help)
+        hint = f"`?` stands behind the type: `${shown(name.text)}: String?`"
+        cursor.report(question.span, "unexpected `?` behind a name", hint)
         nullable = True
     if not cursor.accept(":"):
         if not cursor.at_kind(Kind.TYPE, Kind.IDENT):
             cursor.fail(f"`:` and a type behind `${shown(name.text)}`")
-        help = f"a parameter is written `${shown(name.text)}: String`"
-        cursor.missing(f"missing `:` behind `${shown(name.text)}`", help)
+        hint = f"a parameter is written `${shown(name.text)}: String`"
+        cursor.missing(f"missing `:` behind `${shown(name.text)}`", hint)
     type_, has_question = property_type(cursor)
     if cursor.at("="):
-        help = "make it nullable with `?`, and pass the value with each call"
-        cursor.refuse(cursor.peek().span, "a parameter has no default", help)
+        hint = "make it nullable with `?`, and pass the value with each call"
+        cursor.refuse(cursor.peek().span, "a parameter has no default", hint)
     span = name.span.to(cursor.previous)
     return ParamDecl(name=name, type=type_, nullable=nullable or has_question, span=span)
 
@@ -159,8 +167,8 @@ def _annotations(cursor: Cursor) -> tuple[QueryAnnotation, ...]:
         word = annotation.name.text
         if word not in _ANNOTATIONS:
             meant = closest(word, _ANNOTATIONS)
-            help = f"did you mean `@{meant}`?" if meant else "queries have `@description` and `@instruction`"
-            cursor.report(annotation.span, f"queries have no annotation `@{shown(word)}`", help, code="Q004")
+            hint = f"did you mean `@{meant}`?" if meant else "queries have `@description` and `@instruction`"
+            cursor.report(annotation.span, f"queries have no annotation `@{shown(word)}`", hint, code="Q004")
         elif any(earlier.name == annotation.name for earlier in found):
             cursor.report(annotation.span, f"`@{word}` is given twice", "keep one of them", code="Q004")
         else:
@@ -195,20 +203,24 @@ def _body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutation, .
     def item() -> None:
         nonlocal found
         token = cursor.peek()
+        if token.text == "@":
+            cursor.report(token.span, "unexpected annotation in a query's body", _ANNOTATIONS_PLACE)
+            _annotation(cursor)
+            return
+        if found is not None and token.text not in _STARTS:
+            cursor.fail("`order`, `limit`, `offset` or `}`", "a read ends here")
         word = _start_word(cursor)
         if word in MUTATIONS:
             if found is not None:
-                help = "write two queries: one that reads, one that changes"
-                cursor.report(token.span, "a query either reads or changes data, not both", help)
+                hint = "write two queries: one that reads, one that changes"
+                cursor.report(token.span, "a query either reads or changes data, not both", hint)
             statements.append(mutation(cursor, word, predicates))
             if semicolon := cursor.accept(";", ","):
                 cursor.report(semicolon.span, f"unexpected `{semicolon.text}`", "statements need nothing between them")
-        elif found is not None:
-            cursor.refuse(token.span, "a query has one `match`", "put all clauses into the first `match { … }`")
         else:
             if statements:
-                help = "write two queries: one that reads, one that changes"
-                cursor.report(token.span, "a query either reads or changes data, not both", help)
+                hint = "write two queries: one that reads, one that changes"
+                cursor.report(token.span, "a query either reads or changes data, not both", hint)
             found = read(cursor, word)
 
     before = cursor.index
@@ -222,8 +234,8 @@ def _body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutation, .
     if found is None and not statements:
         if cursor.index == before + 1:
             span = opening.span.to(cursor.previous)
-            help = "it needs `match { … } return { … }`, or an `insert`, `update` or `delete`"
-            cursor.report(span, f"query `{shown(name)}` is empty", help)
+            hint = "it needs `match { … } return { … }`, or an `insert`, `update` or `delete`"
+            cursor.report(span, f"query `{shown(name)}` is empty", hint)
         raise GaveUpError
     return found if found is not None else tuple(statements)
 
@@ -234,17 +246,15 @@ def _start_word(cursor: Cursor) -> str:
     if token.text in _STARTS or token.text == "return":
         return token.text
     if token.kind in (Kind.IDENT, Kind.TYPE):
-        elsewhere = {"select": "match", "find": "match", "create": "insert", "remove": "delete", "merge": "insert"}
+        elsewhere = {"find": "match", "create": "insert", "remove": "delete", "merge": "insert"}
         meant = elsewhere.get(token.text.lower()) or closest(token.text, (*_STARTS, "return"))
         if meant and (cursor.follows("{") or meant in MUTATIONS):
             message = f"expected `match`, `insert`, `update` or `delete`, found `{shown(token.text)}`"
             cursor.report(token.span, message, f"did you mean `{meant}`?")
             return meant
-    help = None
+    hint = None
     if token.text.lower() == "select":
-        help = "a read is written `match { $p: Person } return { $p.name }`"
+        hint = "a read is written `match { $p: Person } return { $p.name }`"
     elif token.kind is Kind.VARIABLE:
-        help = "clauses stand inside `match { … }`"
-    elif token.text == "@":
-        help = "annotations of a query stand between its `)` and its `{`"
-    cursor.fail("`match`, `insert`, `update` or `delete`", help)
+        hint = "clauses stand inside `match { … }`"
+    return cursor.fail("`match`, `insert`, `update` or `delete`", hint)

@@ -1,8 +1,11 @@
 """Predicates of the query language: comparisons joined by `and`, `or`, `not` and parentheses."""
 
+from dataclasses import replace
+
 from omnigraph.lang.cursor import Cursor, described
 from omnigraph.lang.lexer import Kind, Token, shown
 from omnigraph.lang.literals import BoolLiteral, Name
+from omnigraph.lang.names import property_name
 from omnigraph.lang.query_ast import (
     And,
     BareName,
@@ -22,7 +25,7 @@ from omnigraph.lang.query_ast import (
 from omnigraph.lang.query_expr import expression
 from omnigraph.lang.source import Span
 from omnigraph.lang.suggest import closest
-from omnigraph.lang.words import OPERATORS_ELSEWHERE
+from omnigraph.lang.words import OPERATORS_ELSEWHERE, RESERVED
 
 MAX_TERMS = 1_000
 
@@ -68,8 +71,10 @@ class Predicates:
             return self._primary()
         with self._cursor.nested():
             if self._cursor.at("{"):
-                help = "`not { … }` is a clause of its own; in a predicate, write `not (…)`"
-                self._cursor.fail("a predicate", help)
+                hint = "`not { … }` is a clause of its own; in a predicate, write `not (…)`"
+                self._cursor.fail("a predicate", hint)
+            if self._cursor.at_kind(Kind.IDENT, Kind.TYPE) and self._cursor.follows("{"):
+                self._cursor.fail("a predicate", "a block that must not match is written `not { … }`")
             term = self._negation()
         return Not(term=term, span=start.span.to(term.span))
 
@@ -80,8 +85,8 @@ class Predicates:
             with cursor.nested():
                 cursor.advance()
                 inner = self.predicate()
-                cursor.expect(")", f"its `(` stands in {cursor.place(opening.span)}")
-            return inner
+                closing = cursor.expect(")", f"its `(` stands in {cursor.place(opening.span)}")
+            return replace(inner, span=opening.span.to(closing.span))
         return self._comparison()
 
     # --- joining words -------------------------------------------------------------------------------
@@ -110,7 +115,7 @@ class Predicates:
         cursor = self._cursor
         left = self._left()
         self._count(left.span)
-        if self._accepts_word("is"):
+        if cursor.at("is", "IS", "Is"):
             return self._is_null(left)
         operator = self._operator()
         if operator is None:
@@ -126,13 +131,16 @@ class Predicates:
         if self._is_property(token):
             self._cursor.advance()
             return BareName(name=Name(token.text, token.span), span=token.span)
+        if self._names_properties and token.kind is Kind.TYPE and not self._cursor.follows("(", "."):
+            name = property_name(self._cursor, "a property name")
+            return BareName(name=name, span=name.span)
         return expression(self._cursor)
 
     def _count(self, span: Span) -> None:
         self._terms += 1
         if self._terms == MAX_TERMS + 1:
-            help = "split the query, or compare with a list: `$p.name in $names`"
-            self._cursor.report_limit(span, f"a query's predicates have at most {MAX_TERMS:,} terms", help)
+            hint = "split the query, or compare with a list: `$p.name in $names`"
+            self._cursor.report_limit(span, f"a query's predicates have at most {MAX_TERMS:,} terms", hint)
 
     def _operator(self) -> tuple[CompareOp, Span] | None:
         """The comparison operator at the cursor, read; None when there is nothing like one."""
@@ -164,15 +172,18 @@ class Predicates:
 
     def _is_null(self, left: Expr) -> Predicate:
         cursor = self._cursor
-        negated = self._accepts_word("not")
+        word = cursor.advance()
+        negated = cursor.accept("not", "NOT", "Not") is not None
         token = cursor.peek()
         if token.text.lower() != "null":
             sign = "!=" if negated else "="
-            help = f"`is` and `is not` stand before `null`; compare values with `{sign}`"
-            cursor.refuse(token.span, f"expected `null`, found {described(token)}", help)
+            hint = f"`is` and `is not` stand before `null`; compare values with `{sign}`"
+            cursor.refuse(token.span, f"expected `null`, found {described(token)}", hint)
         cursor.advance()
-        if token.text != "null":
-            cursor.report(token.span, f"unexpected `{token.text}`", "write `null`")
+        span = word.span.to(token.span)
+        written, right = cursor.source.slice(span), "is not null" if negated else "is null"
+        if written != written.lower():
+            cursor.report(span, f"unexpected `{shown(written)}`", f"write `{right}`")
         return IsNull(operand=left, negated=negated, span=left.span.to(token.span))
 
     def _without_operator(self, left: Expr) -> Predicate:
@@ -181,15 +192,31 @@ class Predicates:
             return CallPredicate(call=left, span=left.span)
         token = cursor.peek()
         text = shown(cursor.source.slice(left.span))
+        if token.text in ("not", "NOT") and cursor.peek(1).text.lower() in ("in", "contains", "starts_with"):
+            return self._late_not(left, text)
         if token.text in ("+", "-", "*", "/", "%"):
-            cursor.fail("a comparison", "queries have no arithmetic; compute the value before and pass it as a parameter")
-        if isinstance(left, PropertyRef | Variable | BareName):
-            help = f"a predicate compares: write `{text} = true`"
-        else:
-            help = "a predicate compares, as in `$p.age > 3`"
-        cursor.missing(f"expected a comparison behind `{text}`", help)
+            hint = "queries have no arithmetic; compute the value before and pass it as a parameter"
+            cursor.fail("a comparison", hint)
+        if _is_word_operator(token) and not cursor.follows("("):
+            cursor.refuse(token.span, f"unknown operator `{shown(token.text)}`", _operator_hint(token.text, text))
+        message = f"expected a comparison behind `{text}`"
+        if not isinstance(left, PropertyRef | Variable | BareName):
+            cursor.refuse(left.span.after, message, "a predicate compares, as in `$p.age > 3`")
+        cursor.missing(message, f"a predicate compares: write `{text} = true`")
         true = LiteralExpr(value=BoolLiteral(True, left.span), span=left.span)
         return Compare(op=CompareOp.EQ, left=left, right=true, op_span=left.span.after, span=left.span)
+
+    def _late_not(self, left: Expr, text: str) -> Predicate:
+        """`$p.age not in [1]`, as SQL writes it."""
+        cursor = self._cursor
+        word = cursor.advance()
+        operator = cursor.peek()
+        hint = f"`not` stands before the comparison: `not {text} {operator.text.lower()} …`"
+        cursor.report(word.span.to(operator.span), f"unexpected `{word.text} {operator.text}`", hint)
+        cursor.advance()
+        right = expression(cursor)
+        op, span = _OPERATORS[operator.text.lower()], left.span.to(right.span)
+        return Not(term=Compare(op=op, left=left, right=right, op_span=operator.span, span=span), span=span)
 
     def _refuse_chain(self, found: Compare) -> None:
         """Report `1 < $a < 3` once, and step over the rest of the chain."""
@@ -200,11 +227,22 @@ class Predicates:
             if not is_reported:
                 middle = shown(cursor.source.slice(found.right.span))
                 first = shown(cursor.source.slice(found.span))
-                help = f"join two comparisons with `and`: `{first} and {middle} {sign.text} …`"
-                cursor.report(sign.span, "comparisons can't be chained", help)
+                hint = f"join two comparisons with `and`: `{first} and {middle} {sign.text} …`"
+                cursor.report(sign.span, "comparisons can't be chained", hint)
             is_reported = True
             cursor.advance()
             expression(cursor)
+
+
+def _is_word_operator(token: Token) -> bool:
+    """Whether a word stands where an operator should, and can't be the start of something else."""
+    return token.kind in (Kind.IDENT, Kind.TYPE) and not token.starts_line and token.text not in RESERVED
+
+
+def _operator_hint(word: str, left: str) -> str:
+    if word.lower() == "between":
+        return f"write `{left} >= … and {left} <= …`"
+    return "the operators are = != < <= > >= contains starts_with in, and `is null`"
 
 
 def _meant_operator(word: str) -> str | None:

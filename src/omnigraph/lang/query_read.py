@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from omnigraph.lang.cursor import Cursor, GaveUpError
+from omnigraph.lang.cursor import Cursor
 from omnigraph.lang.lexer import Kind, Token, shown
 from omnigraph.lang.literal_parser import whole_number
 from omnigraph.lang.literals import Name
@@ -10,6 +10,7 @@ from omnigraph.lang.names import decapitalised
 from omnigraph.lang.query_ast import Clause, Expr, LiteralExpr, OrderKey, Projection, Read, Variable
 from omnigraph.lang.query_clauses import Clauses, at_block_end, at_query
 from omnigraph.lang.query_expr import expression
+from omnigraph.lang.query_predicates import Predicates
 from omnigraph.lang.suggest import closest
 from omnigraph.lang.words import RESERVED, TAIL_ELSEWHERE
 
@@ -29,22 +30,26 @@ class _Parts:
     limit: Expr | None = None
     offset: Expr | None = None
     seen: list[str] = field(default_factory=list)
+    excused: set[str] = field(default_factory=set)
+    """Parts whose absence, place or number has been reported already."""
 
 
 def read(cursor: Cursor, word: str) -> Read:
     """The read at the cursor, whose first keyword is, or was meant as, `word`."""
     start = cursor.peek()
     parts = _Parts()
+    clauses = Clauses(cursor)
     if word == "return":
-        cursor.report(start.span, "missing `match` before `return`", "a read is written `match { … } return { … }`")
-        parts.seen.append("match")
+        if not cursor.is_explained:
+            cursor.report(start.span, "missing `match` before `return`", "a read is written `match { … } return { … }`")
+        parts.excused.add("match")
     next_word: str | None = word
     while next_word:
         keyword = cursor.advance()
         _check_order(cursor, parts, keyword, next_word)
-        _part(cursor, parts, keyword, next_word)
+        _part(cursor, parts, clauses, next_word)
         next_word = _next_part(cursor, parts)
-    if "return" not in parts.seen:
+    if "return" not in parts.seen and "return" not in parts.excused:
         cursor.missing("missing `return`", "a read ends in `return { … }`")
     return Read(
         clauses=parts.clauses,
@@ -58,26 +63,35 @@ def read(cursor: Cursor, word: str) -> Read:
 
 
 def _check_order(cursor: Cursor, parts: _Parts, keyword: Token, word: str) -> None:
-    if word in parts.seen:
-        cursor.report(keyword.span, f"`{word}` is given twice", "keep one of them")
+    if word in parts.excused:
+        parts.excused.remove(word)
+    elif word in parts.seen:
+        if word == "match":
+            parts.excused.update(_PARTS)
+        hint = "put all clauses into one `match { … }`" if word == "match" else "keep one of them"
+        cursor.report(keyword.span, f"`{word}` is given twice", hint)
     elif later := [seen for seen in parts.seen if _PARTS.index(seen) > _PARTS.index(word)]:
-        help = "the order is `match`, `return`, `order`, `limit`, `offset`"
-        cursor.report(keyword.span, f"`{word}` stands before `{later[0]}`", help)
+        hint = "the order is `match`, `return`, `order`, `limit`, `offset`"
+        cursor.report(keyword.span, f"`{word}` stands before `{later[0]}`", hint)
     elif word in ("order", "limit", "offset") and "return" not in parts.seen:
-        parts.seen.append("return")
+        parts.excused.add("return")
         cursor.report(keyword.span, f"missing `return` before `{word}`", "a read is written `match { … } return { … }`")
     parts.seen.append(word)
 
 
-def _part(cursor: Cursor, parts: _Parts, keyword: Token, word: str) -> None:
+def _part(cursor: Cursor, parts: _Parts, clauses: Clauses, word: str) -> None:
     match word:
         case "match":
             if not cursor.at("{"):
                 cursor.fail("`{`", "a match block is written `match { $p: Person }`")
-            parts.clauses = Clauses(cursor).block(cursor.advance(), "the match block")
+            parts.clauses += clauses.block(cursor.advance(), "the match block")
         case "return":
             parts.distinct = cursor.accept("distinct") is not None
-            parts.projections = _projections(cursor, keyword)
+            if cursor.at("{") and cursor.follows("distinct"):
+                hint = "it stands before the braces: `return distinct { … }`"
+                cursor.report(cursor.peek(1).span, "unexpected `distinct` in the return block", hint)
+                parts.distinct = True
+            parts.projections = _projections(cursor)
         case "order":
             parts.order = _order(cursor)
         case "limit":
@@ -90,24 +104,29 @@ def _next_part(cursor: Cursor, parts: _Parts) -> str | None:
     """The keyword of the next part, or the one that was meant; None where the read ends."""
     while True:
         token = cursor.peek()
-        if token.text in _PARTS[1:]:
+        if token.text in _PARTS:
             return token.text
         if token.text == "}" and cursor.follows(*_PARTS[1:]):
-            help = "delete it, or look for one too many before it"
-            cursor.report(token.span, f"unexpected `}}` before `{cursor.peek(1).text}`", help)
+            hint = "delete it, or look for one too many before it"
+            cursor.report(token.span, f"unexpected `}}` before `{cursor.peek(1).text}`", hint)
+            cursor.advance()
+        elif token.text in (";", ","):
+            cursor.report(token.span, f"unexpected `{token.text}`", "the parts of a read need nothing between them")
             cursor.advance()
         elif token.text in ("where", "WHERE", "filter"):
-            help = "put the predicate into the match block, where it stands alone"
-            cursor.refuse(token.span, f"unexpected `{token.text}` behind the match block", help)
-        elif token.text == "group":
-            help = "the projections that are no aggregates are the group keys: delete it"
-            cursor.refuse(token.span, "unexpected `group`", help)
-        elif token.kind in (Kind.IDENT, Kind.TYPE) and not at_query(cursor):
-            if meant := _meant_part(token.text, parts):
-                message = f"expected {_expected(parts)}, found `{shown(token.text)}`"
-                cursor.report(token.span, message, f"did you mean `{meant}`?")
-                return meant
+            hint = "put the predicate into the match block, where it stands alone"
+            cursor.report(token.span, f"unexpected `{token.text}` behind a block", hint)
+            cursor.advance()
+            Predicates(cursor, names_properties=False).predicate()
+        elif token.text in ("group", "GROUP"):
+            hint = "the projections that are no aggregates are the group keys: delete it"
+            cursor.refuse(token.span, f"unexpected `{token.text}`", hint)
+        elif token.kind not in (Kind.IDENT, Kind.TYPE) or at_query(cursor):
             return None
+        elif meant := _meant_part(token.text, parts):
+            message = f"expected {_expected(parts)}, found `{shown(token.text)}`"
+            cursor.report(token.span, message, f"did you mean `{meant}`?")
+            return meant
         else:
             return None
 
@@ -126,7 +145,7 @@ def _meant_part(word: str, parts: _Parts) -> str | None:
 # --- return --------------------------------------------------------------------------------------
 
 
-def _projections(cursor: Cursor, keyword: Token) -> tuple[Projection, ...]:
+def _projections(cursor: Cursor) -> tuple[Projection, ...]:
     found: list[Projection] = []
 
     def item() -> None:
@@ -138,11 +157,12 @@ def _projections(cursor: Cursor, keyword: Token) -> tuple[Projection, ...]:
                 cursor.report(extra.span, "unexpected second `,`", "delete it")
 
     if not cursor.at("{"):
-        cursor.missing(f"missing `{{` behind `{keyword.text}`", "a return is written `return { $p.name }`")
+        cursor.missing("missing `{` behind `return`", "a return is written `return { $p.name }`")
         while not (cursor.at("}") or cursor.at_end or at_block_end(cursor)):
             item()
         return tuple(found)
     opening = cursor.advance()
+    cursor.accept("distinct")  # where it does not belong; the caller has reported it
     before = cursor.index
     cursor.block(
         opening,
@@ -162,6 +182,9 @@ def _projection(cursor: Cursor) -> Projection:
     if token.kind in (Kind.IDENT, Kind.STRING) and cursor.follows(":"):
         return _reversed_alias(cursor)
     value = expression(cursor)
+    if cursor.at("=", "!=", "<", "<=", ">", ">=", "==", "<>"):
+        hint = "a projection does not compare; conditions stand in the match block"
+        cursor.fail("the next projection", hint)
     alias = None
     if cursor.accept("as"):
         alias = _alias(cursor)
@@ -178,8 +201,8 @@ def _reversed_alias(cursor: Cursor) -> Projection:
     value = expression(cursor)
     name = str(token.value) if token.kind is Kind.STRING else token.text
     text = shown(cursor.source.slice(value.span))
-    help = f"a column is named with `as`: `{text} as {shown(name)}`"
-    cursor.report(token.span, f"unexpected `{shown(token.text)}:` in a return block", help)
+    hint = f"a column is named with `as`: `{text} as {shown(name)}`"
+    cursor.report(token.span, f"unexpected `{shown(token.text)}:` in a return block", hint)
     return Projection(value=value, alias=Name(name, token.span), span=token.span.to(value.span))
 
 
@@ -188,9 +211,11 @@ def _alias(cursor: Cursor) -> Name:
     if token.kind is Kind.IDENT:
         cursor.advance()
         if token.text in RESERVED:
-            cursor.report(token.span, f"`{token.text}` is a reserved word", f"choose another alias, such as `{token.text}_`")
+            cursor.report(
+                token.span, f"`{token.text}` is a reserved word", f"choose another alias, such as `{token.text}_`"
+            )
         return Name(token.text, token.span)
-    fixed = ""
+    fixed, reason = "", ""
     if token.kind is Kind.TYPE:
         fixed, reason = decapitalised(token.text), "an alias starts with a small letter"
     elif token.kind is Kind.VARIABLE:
@@ -263,9 +288,11 @@ def _count(cursor: Cursor, word: str) -> Expr:
         cursor.advance()
         return Variable(name=str(token.value), span=token.span)
     if token.kind is Kind.IDENT and not token.starts_line and token.text not in RESERVED:
-        help = f"a parameter starts with `$`: did you mean `${shown(token.text)}`?"
-        cursor.report(token.span, f"expected a number behind `{word}`, found `{shown(token.text)}`", help)
+        hint = f"a parameter starts with `$`: did you mean `${shown(token.text)}`?"
+        cursor.report(token.span, f"expected a number behind `{word}`, found `{shown(token.text)}`", hint)
         cursor.advance()
         return Variable(name=token.text, span=token.span)
+    if not cursor.at_kind(Kind.INT, Kind.FLOAT, Kind.SIGN) or cursor.at("}"):
+        cursor.fail(f"a whole number or a parameter behind `{word}`", f"for example `{word} 10`")
     value = whole_number(cursor, f"a whole number or a parameter behind `{word}`")
     return LiteralExpr(value=value, span=value.span)

@@ -1,4 +1,4 @@
-"""Diagnostics for people (text with a caret) and for programs (JSON). Whatever the source holds, the result can be printed."""
+"""Diagnostics for people (text with a caret) and for programs (JSON); both can be printed whatever the source holds."""
 
 import unicodedata
 from collections.abc import Iterable

@@ -59,12 +59,14 @@ def property_decl(cursor: Cursor) -> PropertyDecl:
     if first.text in BASE_TYPES and cursor.peek(1).kind is Kind.IDENT and not cursor.peek(1).starts_line:
         cursor.advance()
         name = property_name(cursor, "a property name")
-        help = f"the name stands first: `{name.text}: {first.text}`"
-        cursor.refuse(first.span.to(name.span), f"expected a property, found `{first.text} {name.text}`", help)
+        hint = f"the name stands first: `{name.text}: {first.text}`"
+        cursor.refuse(first.span.to(name.span), f"expected a property, found `{first.text} {name.text}`", hint)
     name = property_name(cursor, "a property")
     nullable = False
     if question := cursor.accept("?"):
-        cursor.report(question.span, "unexpected `?` behind a name", f"`?` stands behind the type: `{name.text}: String?`")
+        cursor.report(
+            question.span, "unexpected `?` behind a name", f"`?` stands behind the type: `{name.text}: String?`"
+        )
         nullable = True
     _colon(cursor, name)
     type_, has_question = property_type(cursor)
@@ -97,7 +99,9 @@ def _colon(cursor: Cursor, name: Name) -> None:
         cursor.report(token.span, f"expected `:`, found `{token.text}`", f"a property is written `{name.text}: String`")
         cursor.advance()
     else:
-        cursor.fail(f"`:` and a type behind `{shown(name.text)}`")
+        cursor.fail(
+            f"`:` and a type behind `{shown(name.text)}`", f"a property is written `{shown(name.text)}: String`"
+        )
 
 
 def constraint(cursor: Cursor) -> Constraint:
@@ -154,8 +158,8 @@ def _bound(cursor: Cursor) -> Bound:
     found = literal(cursor)
     if isinstance(found, IntLiteral | FloatLiteral | DateLiteral | DateTimeLiteral):
         return found
-    help = 'a bound is a number, `date("…")` or `datetime("…")`'
-    cursor.refuse(found.span, f"`{shown(start.text)}` is not a bound", help)
+    hint = 'a bound is a number, `date("…")` or `datetime("…")`'
+    return cursor.refuse(found.span, f"`{shown(start.text)}` is not a bound", hint)
 
 
 def _check(cursor: Cursor, at: Token) -> CheckDecl:
@@ -199,8 +203,8 @@ def annotation_name(cursor: Cursor) -> Name:
     token = cursor.peek()
     if token.kind is Kind.TYPE:
         fixed = decapitalised(token.text)
-        help = f"annotations start with a small letter: did you mean `@{fixed}`?"
-        cursor.report(token.span, f"unexpected annotation `@{token.text}`", help)
+        hint = f"annotations start with a small letter: did you mean `@{fixed}`?"
+        cursor.report(token.span, f"unexpected annotation `@{token.text}`", hint)
         cursor.advance()
         return Name(fixed, token.span)
     if token.kind is not Kind.IDENT:
@@ -222,6 +226,9 @@ def _argument(cursor: Cursor, name: Name) -> Literal | Name:
     if token.kind is not Kind.IDENT:
         cursor.fail("a value or a name")
     cursor.advance()
+    if cursor.at("("):
+        hint = 'annotations take literals: a string, a number, `true`, `date("…")`, a list'
+        cursor.refuse(token.span, f"unexpected call of `{shown(token.text)}`", hint)
     if cursor.at("="):
         cursor.refuse(token.span, f"the first argument of `@{name.text}` has no name", f"delete `{token.text} =`")
     return Name(token.text, token.span)
@@ -231,8 +238,8 @@ def _option(cursor: Cursor, name: Name) -> tuple[Name, Literal]:
     token = cursor.peek()
     if token.kind is not Kind.IDENT or not cursor.follows("="):
         if name.text in CONSTRAINTS:
-            help = f"put `@{name.text}(…)` into the body: `{{ @{name.text}(…) }}`"
-            cursor.refuse(name.span, f"`@{name.text}` with more than one argument can't stand here", help)
+            hint = f"put `@{name.text}(…)` into the body: `{{ @{name.text}(…) }}`"
+            cursor.refuse(name.span, f"`@{name.text}` with more than one argument can't stand here", hint)
         cursor.fail("an option", f'further arguments have names: `@{name.text}("…", model="…")`')
     cursor.advance()
     cursor.advance()
@@ -251,7 +258,9 @@ def card(cursor: Cursor, at: Token) -> CardDecl:
         low = 0
         cursor.accept("*")
     elif start.kind is Kind.STRING:
-        cursor.refuse(start.span, "expected a range, found a string", f"write it without quotes: `{shown(str(start.value))}`")
+        cursor.refuse(
+            start.span, "expected a range, found a string", f"write it without quotes: `{shown(str(start.value))}`"
+        )
     else:
         low = whole_number(cursor, "the least number of edges").value
     high = _card_end(cursor, start, low)
@@ -266,8 +275,8 @@ def _card_end(cursor: Cursor, start: Token, low: int) -> int | None:
         return low
     if comma := cursor.accept(",", "-"):
         end = cursor.peek().text
-        help = f"a range is written with `..`: `{low}..{shown(end)}`"
-        cursor.report(comma.span, f"expected `..`, found `{comma.text}`", help)
+        hint = f"a range is written with `..`: `{low}..{shown(end)}`"
+        cursor.report(comma.span, f"expected `..`, found `{comma.text}`", hint)
     elif not cursor.accept("..") and start.text != "*":
         cursor.fail("`..`", f"a range is written `{low}..1` or `{low}..*`")
     if cursor.accept("*") or cursor.at(")"):
@@ -275,17 +284,12 @@ def _card_end(cursor: Cursor, start: Token, low: int) -> int | None:
     return whole_number(cursor, "the largest number of edges, or `*`").value
 
 
-def suggested_constraint(word: str) -> str | None:
-    """The constraint that `word` is a slip for."""
-    return closest(word, CONSTRAINTS)
-
-
 def unexpected_annotation(cursor: Cursor, span: Span, name: str) -> None:
     """Report an annotation that stands where only constraints may."""
     if name in CONSTRAINTS:
-        help = f"name its properties: `{_SHAPES[name]}`, or put `@{name}` behind a property"
-    elif meant := suggested_constraint(name):
-        help = f"did you mean `{_SHAPES[meant]}`?"
+        hint = f"name its properties: `{_SHAPES[name]}`, or put `@{name}` behind a property"
+    elif meant := closest(name, CONSTRAINTS):
+        hint = f"did you mean `{_SHAPES[meant]}`?"
     else:
-        help = "put it behind a property, or before the `{` of the type"
-    cursor.report(span, f"`@{name}` can't stand alone in a body", help)
+        hint = "put it behind a property, or before the `{` of the type"
+    cursor.report(span, f"`@{name}` can't stand alone in a body", hint)

@@ -38,9 +38,12 @@ def parse_schema(source: Source) -> Parsed[SchemaFile]:
     declarations: list[Declaration] = []
     try:
         while not (cursor.at_end or cursor.is_full):
+            before = cursor.index
             try:
                 declarations.append(_declaration(cursor))
             except GaveUpError:
+                if cursor.index == before:  # an unknown word can look like the start of a declaration
+                    cursor.advance()
                 cursor.skip_to(lambda: _at_declaration(cursor))
     except EnoughError:
         pass
@@ -75,8 +78,8 @@ def _declaration(cursor: Cursor) -> Declaration:
 def _keyword(cursor: Cursor) -> str:
     """The keyword at the cursor, or the one that was meant; the cursor stays before it."""
     if stray := cursor.accept("}"):
-        help = "delete it, or look for one too many before it"
-        cursor.report(stray.span, "unexpected `}`: nothing is open here", help)
+        hint = "delete it, or look for one too many before it"
+        cursor.report(stray.span, "unexpected `}`: nothing is open here", hint)
         while cursor.accept("}"):
             pass
         if cursor.at_end:
@@ -91,12 +94,12 @@ def _keyword(cursor: Cursor) -> str:
             message = f"expected `node`, `edge` or `interface`, found `{token.text}`"
             cursor.report(token.span, message, f"did you mean `{meant}`?")
             return meant
-    help = None
+    advice = None
     if token.text in ("query", "match"):
-        help = "queries stand in a file of their own, a `.gq`"
+        advice = "queries stand in a file of their own, a `.gq`"
     elif cursor.follows(":"):
-        help = "a property stands inside the `{ … }` of a type"
-    cursor.fail("`node`, `edge` or `interface`", help)
+        advice = "a property stands inside the `{ … }` of a type"
+    return cursor.fail("`node`, `edge` or `interface`", advice)
 
 
 def _node(cursor: Cursor, start: Token) -> NodeDecl:
@@ -117,7 +120,9 @@ def _node(cursor: Cursor, start: Token) -> NodeDecl:
 def _interface(cursor: Cursor, start: Token) -> InterfaceDecl:
     name = type_name(cursor, "the interface's type name")
     if cursor.at("@"):
-        cursor.report(cursor.peek().span, "an interface has no annotations", "put them on the node types, or on properties")
+        cursor.report(
+            cursor.peek().span, "an interface has no annotations", "put them on the node types, or on properties"
+        )
         _annotations(cursor)
     members = _body(cursor, f"`{shown(name.text)}`", lambda: _interface_member(cursor))
     properties = tuple(member for member in members if isinstance(member, PropertyDecl))
@@ -185,17 +190,17 @@ def _arrow(cursor: Cursor, example: str) -> None:
     if cursor.accept("->"):
         return
     token = cursor.peek()
-    help = f"an edge is written {example}"
+    hint = f"an edge is written {example}"
     if token.text in ("=>", "--", "-", ">", "to", ",") and not token.starts_line:
-        cursor.report(token.span, f"expected `->`, found `{token.text}`", help)
+        cursor.report(token.span, f"expected `->`, found `{token.text}`", hint)
         cursor.advance()
         cursor.accept(">")  # the rest of `-->`
     elif token.kind is Kind.TYPE and not token.starts_line:
-        cursor.missing("missing `->`", help)
+        cursor.missing("missing `->`", hint)
     elif token.text == "<" and cursor.follows("-"):
         cursor.fail("`->`", "an edge is declared from its source to its target")
     else:
-        cursor.fail("`->`", help)
+        cursor.fail("`->`", hint)
 
 
 def _annotations(cursor: Cursor) -> list[Annotation]:
@@ -220,7 +225,7 @@ def _body(cursor: Cursor, name: str, member: Callable[[], Member | None]) -> lis
     if opening.text == "{":
         cursor.advance()
     elif cursor.follows(":") and opening.kind is Kind.IDENT:
-        cursor.missing(f"missing `{{` behind the header of {name}")
+        cursor.missing(f"missing `{{` behind the header of {name}", "the properties of a type stand in `{ … }`")
     elif cursor.at_end or _at_declaration(cursor):
         cursor.missing(f"missing body of {name}", "a type without properties of its own has the body `{}`")
         raise GaveUpError
@@ -232,8 +237,8 @@ def _body(cursor: Cursor, name: str, member: Callable[[], Member | None]) -> lis
         if (found := member()) is not None:
             members.append(found)
         if separator := cursor.accept(",", ";"):
-            help = "properties need no separators, only a line or a space between them"
-            cursor.report(separator.span, f"unexpected `{separator.text}` behind a property", help)
+            hint = "properties need no separators, only a line or a space between them"
+            cursor.report(separator.span, f"unexpected `{separator.text}` behind a property", hint)
 
     cursor.block(
         opening,
@@ -259,6 +264,6 @@ def _interface_member(cursor: Cursor) -> Member | None:
     if not at_constraint(cursor):
         return _member(cursor)
     found = constraint(cursor)
-    help = "put it into the node types that implement the interface"
-    cursor.report(found.span, "an interface has no constraints of its own", help)
+    hint = "put it into the node types that implement the interface"
+    cursor.report(found.span, "an interface has no constraints of its own", hint)
     return None

@@ -8,7 +8,9 @@ from omnigraph.lang.names import comma_list
 from omnigraph.lang.suggest import closest
 from omnigraph.lang.words import TYPES_ELSEWHERE
 
-_ALL_TYPES = "the types are String, Blob, Bool, I32, I64, U32, U64, F32, F64, Date, DateTime, Vector(N), enum(…) and [T]"
+_ALL_TYPES = (
+    "the types are String, Blob, Bool, I32, I64, U32, U64, F32, F64, Date, DateTime, Vector(N), enum(…) and [T]"
+)
 
 
 def property_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
@@ -23,8 +25,8 @@ def property_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
     while again := cursor.accept("?"):
         cursor.report(again.span, "unexpected second `?`", "one `?` makes a type nullable")
     if cursor.at("!") and cursor.is_glued():
-        help = "a type without `?` is required already: delete the `!`"
-        cursor.report(cursor.peek().span, "unexpected `!` behind a type", help)
+        hint = "a type without `?` is required already: delete the `!`"
+        cursor.report(cursor.peek().span, "unexpected `!` behind a type", hint)
         cursor.advance()
     return type_, nullable
 
@@ -57,17 +59,17 @@ def _base(cursor: Cursor) -> BaseType:
         cursor.advance()
         return BaseType(token.text, token.span)
     if cursor.follows("<"):
-        help = "a list is written `[String]`, a vector `Vector(768)`"
-        cursor.refuse(token.span, f"unknown type `{token.text}<…>`", help)
+        hint = "a list is written `[String]`, a vector `Vector(768)`"
+        cursor.refuse(token.span, f"unknown type `{token.text}<…>`", hint)
     folded = token.text.lower()
     meant = TYPES_ELSEWHERE.get(folded) or closest(token.text, BASE_TYPES)
     if meant is None:
-        help = _ALL_TYPES
+        hint = _ALL_TYPES
         if token.text == "enum":
-            help = "an enum lists its values: `enum(draft, published)`"
+            hint = "an enum lists its values: `enum(draft, published)`"
         elif token.kind is Kind.TYPE and cursor.language is Language.SCHEMA:
-            help += "; to refer to a node, declare an edge"
-        cursor.refuse(token.span, f"unknown type `{shown(token.text)}`", help)
+            hint += "; to refer to a node, declare an edge"
+        cursor.refuse(token.span, f"unknown type `{shown(token.text)}`", hint)
     cursor.report(token.span, f"unknown type `{token.text}`", f"did you mean `{meant}`?")
     cursor.advance()
     return BaseType(meant, token.span)
@@ -78,14 +80,15 @@ def _list(cursor: Cursor) -> ListType:
     with cursor.nested():
         element = _core(cursor)
         if question := cursor.accept("?"):
-            help = "the items of a list are never null; for a list that may be null, write `[…]?`"
-            cursor.report(question.span, "unexpected `?` inside a list type", help)
+            hint = "the items of a list are never null; for a list that may be null, write `[…]?`"
+            cursor.report(question.span, "unexpected `?` inside a list type", hint)
     span = opening.span.to(cursor.expect("]", f"the list's `[` stands in {cursor.place(opening.span)}").span)
     if isinstance(element, BaseType):
         return ListType(element, span)
     is_schema = cursor.language is Language.SCHEMA
-    help = "a list holds a base type, such as `[String]` or `[F64]`"
-    cursor.refuse(element.span, "a list can't hold this type", help, code="S020" if is_schema else None)
+    what = "a list" if isinstance(element, ListType) else "a Vector" if isinstance(element, VectorType) else "an enum"
+    hint = "a list holds a base type, such as `[String]` or `[F64]`"
+    return cursor.refuse(element.span, f"a list can't hold {what}", hint, code="S020" if is_schema else None)
 
 
 def _vector(cursor: Cursor) -> VectorType:
@@ -105,8 +108,8 @@ def _enum(cursor: Cursor) -> EnumType:
     if word.text != "enum":
         cursor.report(word.span, f"unknown type `{word.text}`", "did you mean `enum`?")
     if cursor.language is Language.QUERY:
-        help = "use `String`: a String is compared with an enum as it is"
-        cursor.report(word.span, "a parameter can't have an enum type", help)
+        hint = "use `String`: a String is compared with an enum as it is"
+        cursor.report(word.span, "a parameter can't have an enum type", hint)
     values: list[Name] = []
     if closing := cursor.accept(")"):
         span = opening.span.to(closing.span)
@@ -123,8 +126,8 @@ def _enum_value(cursor: Cursor) -> Name:
     if first.kind is Kind.STRING:
         cursor.advance()
         value = str(first.value)
-        help = f"values are written without quotes: `{shown(value)}`" if _is_value(value) else "no spaces and signs"
-        cursor.report(first.span, "expected a value of the enum, found a string", help)
+        hint = f"values are written without quotes: `{shown(value)}`" if _is_value(value) else "no spaces and signs"
+        cursor.report(first.span, "expected a value of the enum, found a string", hint)
         return Name(value, first.span)
     if not _is_value_part(first):
         cursor.fail("a value of the enum", "values are made of letters, digits, `_` and `-`")

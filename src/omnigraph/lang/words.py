@@ -1,8 +1,32 @@
 """The words that both parsers know: reserved ones, and the ones that people bring along from other languages."""
 
 RESERVED = frozenset(
-    "and or not in is null true false match return distinct order limit offset asc desc as"
-    " insert update delete set where contains starts_with".split()
+    [
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "true",
+        "false",
+        "match",
+        "return",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+        "asc",
+        "desc",
+        "as",
+        "insert",
+        "update",
+        "delete",
+        "set",
+        "where",
+        "contains",
+        "starts_with",
+    ]
 )
 """The reserved words of the query language, as the languages' reference lists them."""
 

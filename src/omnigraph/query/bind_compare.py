@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from typing import assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
@@ -62,6 +61,8 @@ class Side:
         return natural_type(self.value) if isinstance(self.value, LITERALS) else self.value.type
 
     def __str__(self) -> str:
+        if isinstance(self.value, lit.IntLiteral | lit.FloatLiteral):
+            return f"`{self.text}` (a number)"
         if self.type is not None:
             return f"`{self.text}` ({self.type})"
         return "`null`" if isinstance(self.value, lit.NullLiteral) else f"`{self.text}` (a list)"
@@ -137,10 +138,10 @@ def ordinary(op: Op, left: Side, right: Side, origin: Span, blame: Blame) -> Pre
     """`left op right` between two scalars, or two nodes of one type."""
     if isinstance(left.value, LITERALS):
         if isinstance(right.value, LITERALS):
-            return _constants(op, left, right, origin, blame)
-        return _with_literal(op.mirrored, right, right.value, left, origin, blame)
+            return _constants(op, left.value, right.value, (left, right), origin, blame)
+        return _with_literal(op.mirrored, right.value, left.value, (right, left), origin, blame)
     if isinstance(right.value, LITERALS):
-        return _with_literal(op, left, left.value, right, origin, blame)
+        return _with_literal(op, left.value, right.value, (left, right), origin, blame)
     if isinstance(left.value, Entity) or isinstance(right.value, Entity):
         return _entities(op, left, right, origin, blame)
     if not _comparable(left.value.type, right.value.type):
@@ -154,43 +155,44 @@ def _comparable(left: ExprType, right: ExprType) -> bool:
     return comparable(left, right)
 
 
-def _with_literal(op: Op, typed: Side, expr: Expr, other: Side, origin: Span, blame: Blame) -> Predicate | None:
-    literal, type_ = other.value, expr.type
-    if not isinstance(literal, LITERALS):
-        return None
+def _with_literal(
+    op: Op, expr: Expr, literal: lit.Literal, sides: tuple[Side, Side], origin: Span, blame: Blame
+) -> Predicate | None:
+    type_ = expr.type
     if isinstance(type_, NodeRef | EdgeRef) or not comparable(type_, type_):
-        return _refuse(typed, other, blame)
+        return _refuse(*sides, blame)
     if isinstance(literal, lit.IntLiteral | lit.FloatLiteral) and isinstance(type_, Scalar) and is_numeric(type_):
         found = narrow(op, literal.value, type_)
         value = Const(value=found.value, type=type_, origin=literal.span)
         return Compare(op=found.op, left=expr, right=value, origin=origin)
     constant = beside(type_, literal)
     if constant is None:
-        return _refuse(typed, other, blame)
+        return _refuse(*sides, blame)
     if isinstance(constant, Misfit):
         blame.misfit(type_, literal, constant)
         return None
     return Compare(op=op, left=expr, right=constant, origin=origin)
 
 
-def _constants(op: Op, left: Side, right: Side, origin: Span, blame: Blame) -> Predicate | None:
+def _constants(
+    op: Op, left: lit.Literal, right: lit.Literal, sides: tuple[Side, Side], origin: Span, blame: Blame
+) -> Predicate | None:
     first, second = _constant(left, right, blame), _constant(right, left, blame)
     if first is None or second is None:
         return None
     if not comparable(first.type, second.type):
-        return _refuse(left, right, blame)
+        return _refuse(*sides, blame)
     return Compare(op=op, left=first, right=second, origin=origin)
 
 
-def _constant(side: Side, other: Side, blame: Blame) -> Const | None:
-    literal = side.value
-    if not isinstance(literal, LITERALS):
-        return None
-    if isinstance(literal, lit.NullLiteral) and other.type is not None:
-        return Const(value=None, type=_plain(other.type), origin=literal.span)
+def _constant(literal: lit.Literal, other: lit.Literal, blame: Blame) -> Const | None:
+    """A literal in a type of its own; a null takes that of the other literal."""
+    other_type = natural_type(other)
+    if isinstance(literal, lit.NullLiteral) and other_type is not None:
+        return Const(value=None, type=other_type, origin=literal.span)
     constant = natural(literal)
     if isinstance(constant, Misfit):
-        blame.misfit(side.type, literal, constant)
+        blame.misfit(natural_type(literal), literal, constant)
         return None
     return constant
 
@@ -267,14 +269,12 @@ def _in_items(element: Side, collection: Side, items: lit.ListLiteral, origin: S
     if isinstance(element.value, lit.NullLiteral):
         value = Const(value=None, type=type_, origin=element.value.span)
     elif isinstance(element.value, LITERALS):
-        value = _constant(element, element, blame)
+        value = _constant(element.value, element.value, blame)
     else:
         value = element.value
     if value is None or not fits:
         return None
-    inner = Scalar.STRING if isinstance(type_, EnumOf) else type_
-    if not isinstance(inner, Scalar):
-        return _refuse(element, collection, blame)
+    inner = type_ if isinstance(type_, Scalar) else Scalar.STRING  # an enum's values are texts
     listed = Const(value=tuple(v.value for v in values), type=ListOf(inner), origin=items.span)
     return In(element=value, collection=listed, origin=origin)
 
@@ -311,8 +311,10 @@ def _texts(left: Side, right: Side, word: str, blame: Blame) -> tuple[Expr, Expr
             needs = "a String or a list on its left" if word == "contains" and side is left else "a String on each side"
             blame.mismatch(f"`{word}` needs {needs}: {left} does not go with {right}")
             return None
-    first = _constant(left, left, blame) if isinstance(left.value, LITERALS) else left.value
-    second = _constant(right, right, blame) if isinstance(right.value, LITERALS) else right.value
+    first, second = (
+        _constant(side.value, side.value, blame) if isinstance(side.value, LITERALS) else side.value
+        for side in (left, right)
+    )
     return None if first is None or second is None else (first, second)
 
 
@@ -362,13 +364,3 @@ def _literal_help(literal: lit.Literal, other: ExprType | None) -> str | None:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _plain(type_: ExprType) -> ValueType:
-    match type_:
-        case NodeRef() | EdgeRef():
-            return Scalar.STRING
-        case Scalar() | EnumOf() | ListOf() | VectorOf():
-            return type_
-        case _:
-            assert_never(type_)

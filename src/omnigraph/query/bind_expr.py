@@ -14,6 +14,7 @@ from omnigraph.query.bind_compare import Blame, Side, brace_filter, compare
 from omnigraph.query.bind_literal import natural, natural_type
 from omnigraph.query.expr import And, Entity, Expr, IsNull, Not, Now, Or, Predicate, Prop
 from omnigraph.query.functions import Family, Place, look_up
+from omnigraph.query.ir import GENERATED
 from omnigraph.query.scope import Names
 from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit
@@ -70,15 +71,20 @@ class ExprBinder:
 
     def brace_filter(self, prop: Prop, node: ast.Assignment) -> Predicate | None:
         """`{p: v}` of a binding."""
-        value = self._side(node.value, Place.STORED)
-        if value is None:
+        if isinstance(node.value, ast.BareName):
+            name = node.value.name.text
+            help_ = f'write a text in quotes, `"{name}"`, or a parameter with `$`, `${name}`'
+            self.findings.error("T6", node.value.span, f"`{name}` has no value here", help_)
             return None
-        if isinstance(value.value, Prop):
-            message = f"`{node.name.text}` takes a literal, a parameter or `now()`, not `{value.text}`"
-            help_ = f"write it as a clause: `$variable.{node.name.text} = {value.text}`"
+        if isinstance(node.value, ast.PropertyRef):
+            text = print_expr(node.value)
+            message = f"`{prop.name}` takes a literal, a parameter or `now()` here, not `{text}`"
+            variable = "v" if prop.variable.startswith(GENERATED) else prop.variable
+            help_ = f"write it as a clause of its own: `${variable}.{prop.name} = {text}`"
             self.findings.error("T3", node.value.span, message, help_)
             return None
-        return brace_filter(prop, node, value, self.findings)
+        value = self._side(node.value, Place.STORED)
+        return None if value is None else brace_filter(prop, node, value, self.findings)
 
     @property
     def _calls(self) -> CallBinder:

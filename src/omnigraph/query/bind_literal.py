@@ -6,7 +6,7 @@ from omnigraph.lang import literals as lit
 from omnigraph.query.expr import Const
 from omnigraph.query.narrow import exact
 from omnigraph.schema.misfit import Misfit
-from omnigraph.schema.types import ListOf, Scalar, ValueType, comparable, is_numeric, is_text
+from omnigraph.schema.types import ListOf, Scalar, ValueType, comparable, is_numeric
 from omnigraph.schema.values import from_literal
 
 
@@ -75,8 +75,3 @@ def _list_type(literal: lit.ListLiteral) -> ValueType | None:
     if len(known) < len(types) or not known or not all(is_numeric(type_) for type_ in known):
         return None
     return ListOf(Scalar.F64) if Scalar.F64 in known else ListOf(Scalar.U64)
-
-
-def is_texty(type_: ValueType | None) -> bool:
-    """String or enum."""
-    return type_ is not None and is_text(type_)

@@ -67,6 +67,39 @@ def _demand(holds: bool, problem: str) -> None:
         raise ValueError(problem)
 
 
+class _Present:
+    """What is never null."""
+
+    __slots__ = ()
+
+    @property
+    def nullable(self) -> bool:
+        """Never."""
+        return False
+
+
+class _Truth:
+    """What is a predicate."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> Scalar:
+        """Bool."""
+        return Scalar.BOOL
+
+
+class _Score:
+    """What is a rank."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> Scalar:
+        """F64."""
+        return Scalar.F64
+
+
 # --- values --------------------------------------------------------------------------------------
 
 
@@ -101,7 +134,7 @@ class ParamRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Now:
+class Now(_Present):
     """`now()`: one instant per query."""
 
     origin: Span = field(compare=False, repr=False)
@@ -110,11 +143,6 @@ class Now:
     def type(self) -> Scalar:
         """DateTime."""
         return Scalar.DATETIME
-
-    @property
-    def nullable(self) -> bool:
-        """Never."""
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +165,7 @@ class Meta(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(_Present):
     """`$v.@id`, or `$e.@src` and `$e.@dst` of an edge variable."""
 
     variable: str
@@ -149,14 +177,9 @@ class Identity:
         """String."""
         return Scalar.STRING
 
-    @property
-    def nullable(self) -> bool:
-        """Never."""
-        return False
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entity:
+class Entity(_Present):
     """A whole node or edge as an output: an object of its ids and `fields` (no Blob and Vector, in declared order).
 
     As a group key, or under `distinct`, it stands for its identity.
@@ -170,11 +193,6 @@ class Entity:
     def __post_init__(self) -> None:
         _demand(all(p.variable == self.variable for p in self.fields), "a field of another variable")
         _demand(not any(_is_heavy(p.type) for p in self.fields), "an object holds no Blob and no Vector")
-
-    @property
-    def nullable(self) -> bool:
-        """Never."""
-        return False
 
     @property
     def ids(self) -> tuple[Meta, ...]:
@@ -211,7 +229,7 @@ _NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compare:
+class Compare(_Truth):
     """`left op right`: unknown when a side is null. Numbers compare exactly whatever their types."""
 
     op: Op
@@ -224,18 +242,13 @@ class Compare:
         _demand(comparable(left, right), f"{left} does not compare with {right}")
 
     @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
     def nullable(self) -> bool:
         """Unknown when a side can be null."""
         return self.left.nullable or self.right.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class In:
+class In(_Truth):
     """`element in collection`, also `collection contains element`: unknown when either is null, also if it is empty."""
 
     element: "Expr"
@@ -249,18 +262,13 @@ class In:
             _demand(comparable(element, collection.element), f"{element} is no element of {collection}")
 
     @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
     def nullable(self) -> bool:
         """Unknown when the element or the collection can be null."""
         return self.element.nullable or self.collection.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contains:
+class Contains(_Truth):
     """`text contains part`: a substring, compared byte by byte."""
 
     text: "Expr"
@@ -271,18 +279,13 @@ class Contains:
         _demand(is_text(_value_type(self.text)) and is_text(_value_type(self.part)), "`contains` needs two texts")
 
     @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
     def nullable(self) -> bool:
         """Unknown when a side can be null."""
         return self.text.nullable or self.part.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartsWith:
+class StartsWith(_Truth):
     """`text starts_with prefix`, compared byte by byte."""
 
     text: "Expr"
@@ -293,18 +296,13 @@ class StartsWith:
         _demand(is_text(_value_type(self.text)) and is_text(_value_type(self.prefix)), "`starts_with` needs two texts")
 
     @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
     def nullable(self) -> bool:
         """Unknown when a side can be null."""
         return self.text.nullable or self.prefix.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsNull:
+class IsNull(_Truth, _Present):
     """`operand is null`, or `is not null` when `negated`; never unknown."""
 
     operand: "Expr"
@@ -314,19 +312,9 @@ class IsNull:
     def __post_init__(self) -> None:
         _value_type(self.operand)
 
-    @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
-    def nullable(self) -> bool:
-        """Never."""
-        return False
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Not:
+class Not(_Truth):
     """`not term`: unknown stays unknown."""
 
     term: "Expr"
@@ -336,18 +324,13 @@ class Not:
         _demand(is_predicate(self.term), "`not` of something that is no predicate")
 
     @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
     def nullable(self) -> bool:
         """As the term."""
         return self.term.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class And:
+class And(_Truth):
     """Two or more terms; false beats unknown."""
 
     terms: tuple["Expr", ...]
@@ -357,18 +340,13 @@ class And:
         _demand(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`and` needs two or more predicates")
 
     @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
     def nullable(self) -> bool:
         """Unknown when a term can be."""
         return any(term.nullable for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Or:
+class Or(_Truth):
     """Two or more terms; true beats unknown."""
 
     terms: tuple["Expr", ...]
@@ -376,11 +354,6 @@ class Or:
 
     def __post_init__(self) -> None:
         _demand(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`or` needs two or more predicates")
-
-    @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
 
     @property
     def nullable(self) -> bool:
@@ -397,7 +370,7 @@ class TextMode(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatch:
+class TextMatch(_Truth):
     """A text search as a predicate; `edits` None is the default distance by length of the word (fuzzy only)."""
 
     mode: TextMode
@@ -413,11 +386,6 @@ class TextMatch:
             _demand(self.mode is TextMode.FUZZY and is_whole(self.edits, at_least=0), "bad `edits`")
 
     @property
-    def type(self) -> Scalar:
-        """Bool."""
-        return Scalar.BOOL
-
-    @property
     def nullable(self) -> bool:
         """Unknown when the property, the query or the distance can be null."""
         return self.prop.nullable or self.query.nullable or (self.edits is not None and self.edits.nullable)
@@ -427,7 +395,7 @@ class TextMatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest:
+class Nearest(_Score):
     """Cosine distance of a Vector property to `query`: a vector of its size, or a String still to be embedded."""
 
     prop: Prop
@@ -439,18 +407,13 @@ class Nearest:
         _demand(self.query.type in (self.prop.type, Scalar.STRING), "`nearest` looks for a vector of equal size")
 
     @property
-    def type(self) -> Scalar:
-        """F64."""
-        return Scalar.F64
-
-    @property
     def nullable(self) -> bool:
         """Null for a row without a vector, and for a query that is null."""
         return self.prop.nullable or self.query.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bm25:
+class Bm25(_Score):
     """Relevance of a String property for `query`; a row without a match has none."""
 
     prop: Prop
@@ -462,18 +425,13 @@ class Bm25:
         _demand(self.query.type is Scalar.STRING, "`bm25` looks for a String")
 
     @property
-    def type(self) -> Scalar:
-        """F64."""
-        return Scalar.F64
-
-    @property
     def nullable(self) -> bool:
         """Null for a row without a match."""
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rrf:
+class Rrf(_Score):
     """Reciprocal rank fusion of two ranks of one variable: the sum of 1/(k + rank), from rank 1, absent is 0."""
 
     first: Nearest | Bm25
@@ -484,11 +442,6 @@ class Rrf:
     def __post_init__(self) -> None:
         _demand(self.first.prop.variable == self.second.prop.variable, "`rrf` fuses ranks of one variable")
         _demand(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
-
-    @property
-    def type(self) -> Scalar:
-        """F64."""
-        return Scalar.F64
 
     @property
     def nullable(self) -> bool:

@@ -131,7 +131,7 @@ def look_up(call: ast.Call, place: Place, findings: Findings) -> Function | None
         findings.error(function.misplaced, span, *_misplaced(function, place))
         return None
     if problem := _misuse(call, function):
-        findings.error(function.misused, problem[0], problem[1], f"write {function.usage}")
+        findings.error(function.misused, *problem)
         return None
     return function
 
@@ -150,7 +150,7 @@ def _misplaced(function: Function, place: Place) -> tuple[str, str]:
     message = f"`{function.name}` can't stand {place.value}"
     match function.family:
         case Family.VALUE:
-            return message, f"compare it with something: `$v.property < now()`"
+            return message, "compare it with something: `$v.property < now()`"
         case Family.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
         case Family.AGGREGATE:
@@ -159,20 +159,21 @@ def _misplaced(function: Function, place: Place) -> tuple[str, str]:
             return message, "a rank function stands in `return`, or first in `order`"
 
 
-def _misuse(call: ast.Call, function: Function) -> tuple[Span, str] | None:
-    """The place and the problem, if the arguments are too few, too many or of a kind that the function has not."""
-    count = len(call.arguments)
+def _misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | None:
+    """The place, the problem and the way out, if there are too few or too many arguments, or unknown options."""
+    count, help_ = len(call.arguments), f"write {function.usage}"
     if not function.least <= count <= function.most:
         wanted = str(function.least) if function.least == function.most else f"{function.least} or {function.most}"
         noun = "argument" if wanted == "1" else "arguments"
         span = call.arguments[0].span if wanted == "0" else call.span
-        return span, f"`{function.name}` takes {'no' if wanted == '0' else wanted} {noun}, not {count}"
+        return span, f"`{function.name}` takes {'no' if wanted == '0' else wanted} {noun}, not {count}", help_
     if call.distinct and function.name != "count":
-        return call.span, f"`distinct` goes with `count`, not with `{function.name}`"
+        return call.span, f"`distinct` goes with `count`, not with `{function.name}`", help_
     for option, _ in call.options:
         if option.text not in function.options:
-            return option.span, f"`{function.name}` has no option `{option.text}`"
+            known = f"its option is {listed(function.options)}: {help_}" if function.options else help_
+            return option.span, f"`{function.name}` has no option `{option.text}`", known
     if len(call.options) > 1 or (call.options and count == function.most):
         option, _ = call.options[-1]
-        return option.span, f"`{option.text}` of `{function.name}` is given twice"
+        return option.span, f"`{option.text}` of `{function.name}` is given twice", help_
     return None

@@ -59,8 +59,11 @@ class Inference:
             for name in dict.fromkeys((hop.source, hop.target)):
                 touching.setdefault(name, []).append(place)
         self._narrow_all(hops, touching)
-        self._spread_doubt(hops, touching)
-        self._take_stored_direction(hops)
+        for place, hop in enumerate(hops):
+            if hop.edge is None or place in self.failed:
+                self.broken.update(name for name in (hop.source, hop.target) if not self._is_decided(name))
+        self._spread_doubt(hops, touching, [name for name in touching if name in self.broken])
+        self._take_stored_direction(hops, touching)
         self.broken.update(name for name in touching if not self._is_decided(name))
 
     def direction(self, hop: HopDraft) -> Direction:
@@ -116,12 +119,8 @@ class Inference:
         self.choices[name] = types
         return True
 
-    def _spread_doubt(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
-        """A variable that only something wrong could decide is broken too: a guess would lead to more errors."""
-        for place, hop in enumerate(hops):
-            if hop.edge is None or place in self.failed:
-                self.broken.update(name for name in (hop.source, hop.target) if not self._is_decided(name))
-        todo = [name for name in touching if name in self.broken]
+    def _spread_doubt(self, hops: list[HopDraft], touching: Mapping[str, list[int]], todo: list[str]) -> None:
+        """What only the broken variables `todo` could decide is broken too: a guess would lead to more errors."""
         while todo:
             for place in touching[todo.pop()]:
                 for name in (hops[place].source, hops[place].target):
@@ -129,7 +128,7 @@ class Inference:
                         self.broken.add(name)
                         todo.append(name)
 
-    def _take_stored_direction(self, hops: list[HopDraft]) -> None:
+    def _take_stored_direction(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
         taken: dict[str, str] = {}
         for place, hop in enumerate(hops):
             if hop.edge is None or place in self.failed or self.broken & {hop.source, hop.target}:
@@ -139,11 +138,12 @@ class Inference:
             ends = ((hop.clause.source, hop.source, hop.edge.source), (hop.clause.target, hop.target, hop.edge.target))
             for written, name, type_ in ends:
                 other = taken.setdefault(name, type_)
-                if other != type_:
+                if other != type_ and name not in self.broken:
                     message = f"`${written.name}` could be `{other}` or `{type_}`"
                     help_ = f"say which: `${written.name}: {other}` or `${written.name}: {type_}`"
                     self.findings.error("T5", written.span, message, help_)
                     self.broken.add(name)
+                    self._spread_doubt(hops, touching, [name])
         for name, type_ in taken.items():
             self.choices[name] = frozenset({type_})
 

@@ -242,6 +242,9 @@ class ReadQuery:
         else:
             used = (part for expr in self.results for part in walk(expr))
             _demand(not any(isinstance(part, Aggregate) for part in used), "an aggregate without grouping")
+        if self.distinct and self.grouping is None:
+            known = _with_identities(column.value for column in self.output)
+            _demand(all(expr in known for expr in self.results), "under `distinct`, only columns have an order")
         if self.rank is not None:
             _demand(self.grouping is None and not self.distinct, "a rank does not go with aggregates or distinct")
         for count in (self.limit, self.offset):
@@ -275,8 +278,7 @@ class ReadQuery:
                     _demand(fits, f"parameter {part.name} is not declared like that")
 
     def _check_grouped(self, grouping: Grouping) -> None:
-        known: set[Expr] = {*grouping.keys, *grouping.aggregates}
-        known |= {Identity(variable=k.variable, origin=k.origin) for k in grouping.keys if isinstance(k, Entity)}
+        known = _with_identities((*grouping.keys, *grouping.aggregates))
         _demand(all(expr in known for expr in self.results), "neither an aggregate nor a group key")
 
 
@@ -321,6 +323,13 @@ def check_pattern(pattern: Pattern, outside: dict[str, EntityType]) -> None:
     for absent in pattern.absent:
         for shared in absent.shared:
             _demand(bound.get(shared.variable) == shared.type, f"{shared.variable} is not bound outside")
+
+
+def _with_identities(exprs: Iterable[Expr]) -> set[Expr]:
+    """The expressions, and the ids of those that are whole nodes or edges."""
+    found = set(exprs)
+    ids: set[Expr] = {Identity(variable=e.variable, origin=e.origin) for e in found if isinstance(e, Entity)}
+    return found | ids
 
 
 def _check_filters(filters: Iterable[Expr], variable: str) -> None:

@@ -3,6 +3,9 @@
 An index holds values of its column's type, so a number next to a column is replaced by one of that type, and the
 operator with it: `age < 2.7` on an I32 is `age <= 2`. A number that no value equals makes `=` a comparison that is
 never true and `!=` one that always is, both still unknown for null.
+
+A fraction next to an F32 column is first read as an F32, just as it is when it is stored: what was inserted as 0.1
+is found by `= 0.1`.
 """
 
 import math
@@ -28,6 +31,7 @@ class Narrowed:
 
 def narrow(op: Op, number: float, column: Scalar) -> Narrowed:
     """The comparison `column op number` with a value of the column's numeric type."""
+    number = _as_stored(number, column)
     value = neighbour(number, column)
     if value == number:
         return Narrowed(op, value)
@@ -39,8 +43,15 @@ def narrow(op: Op, number: float, column: Scalar) -> Narrowed:
 
 def exact(number: float, column: Scalar) -> int | float | None:
     """The value of the column's numeric type that equals the number, or None."""
+    number = _as_stored(number, column)
     value = neighbour(number, column)
     return value if value == number else None
+
+
+def _as_stored(number: float, column: Scalar) -> float:
+    """A fraction as an F32 column holds it; whole numbers and numbers out of its range stay exact."""
+    is_rounded = column is Scalar.F32 and isinstance(number, float) and abs(number) <= _LARGEST[column]
+    return neighbour(number, column) if is_rounded else number
 
 
 def neighbour(number: float, column: Scalar) -> int | float:
@@ -55,7 +66,7 @@ def neighbour(number: float, column: Scalar) -> int | float:
         if column is Scalar.F32:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
-        return math.copysign(largest, number)
+        return largest if number > 0 else -largest
     return value
 
 

@@ -2,17 +2,18 @@
 
 A value may come as JSON (a request, a file), as Python objects (the library) or as text (`--param k=v`). All three
 meet in one check, as strict as the one for loaded data. Beside the JSON form of a type these Python values are taken:
-an aware `datetime` for DateTime, a `date` for Date, `bytes` for Blob, and any sequence, or object with `tolist()`
-(an array), for a list or Vector. Nothing else is converted: a naive `datetime`, a `datetime` for a Date, a number for
-a String or a `bool` for an integer are refused.
+an aware `datetime` for DateTime, a `date` for Date, `bytes` for Blob, anything with `__index__` (but no `bool`) for an
+integer, and any sequence, or object with `tolist()` (an array), for a list or Vector. Nothing else is converted: a
+naive `datetime`, a `datetime` for a Date, a number for a String or a `bool` for an integer are refused.
 """
 
 import base64
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import assert_never
+from typing import SupportsIndex, assert_never
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
@@ -129,6 +130,8 @@ def _check(
 
 def _unknown(name: str, by_name: Mapping[str, Parameter]) -> ParameterProblem:
     near = closest(name, by_name)
+    if name.startswith("$"):
+        return ParameterProblem(name, f"unknown parameter `{_clipped(name)}`", help="give the name without the `$`")
     if near is not None:
         help_ = f"did you mean `${near}`?"
     elif by_name:
@@ -165,12 +168,21 @@ def _json_form(type_: ValueType, value: object) -> object:
         return _instant(value)
     if type_ is Scalar.DATE and isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(type_, Scalar) and type_.is_integer and isinstance(value, SupportsIndex):
+        return value if isinstance(value, bool) else _index(value)
     if type_ is Scalar.BLOB and isinstance(value, bytes):
         return BASE64_PREFIX + base64.b64encode(value).decode()
     if isinstance(type_, ListOf | VectorOf):
         element = type_.element if isinstance(type_, ListOf) else Scalar.F32
         return _array(element, value)
     return value
+
+
+def _index(value: SupportsIndex) -> object:
+    try:
+        return operator.index(value)
+    except TypeError:  # an array has `__index__`, but only that of a single integer answers
+        return value
 
 
 def _instant(value: datetime) -> str | Misfit:

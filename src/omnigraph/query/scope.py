@@ -6,10 +6,11 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.source import Span
 from omnigraph.query.expr import Entity, EntityType, Expr, Identity, Meta, NodeRef, Parameter, ParamRef, Prop
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import Findings, did_you_mean
-from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Broken:
 
 BROKEN = Broken()
 Known = EntityType | Broken
+_MOST_SUGGESTIONS = 50
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
 
@@ -60,6 +62,9 @@ def declare_params(params: Iterable[ast.ParamDecl], findings: Findings) -> Param
     broken: set[str] = set()
     for param in params:
         name = param.name.text
+        if name == ast.ANONYMOUS:
+            findings.error("Q003", param.name.span, "`$_` is a variable without a name, so it can't be a parameter")
+            continue
         if name in declared or name in broken:
             help_ = "give each parameter a name of its own"
             findings.error("Q003", param.name.span, f"parameter `${name}` is declared twice", help_)
@@ -81,7 +86,8 @@ def _param_type(type_: lit.TypeExpr) -> ValueType | str:
             case lit.ListType():
                 return ListOf(Scalar(type_.element.name))
             case lit.VectorType():
-                return VectorOf(type_.size)
+                is_size = 1 <= type_.size <= MAX_VECTOR_SIZE
+                return VectorOf(type_.size) if is_size else f"a Vector has 1 to {MAX_VECTOR_SIZE:,} elements"
             case lit.EnumType():
                 return EnumOf(tuple(value.text for value in type_.values))
             case _:
@@ -159,13 +165,14 @@ class ReadNames:
         allowed = ("id",) if isinstance(type_, NodeRef) else ("id", "src", "dst")
         if name in allowed:
             return Identity(variable=node.variable.name, part=Meta(name), origin=node.span)
+        span = Span(node.name.span.start - 1, node.name.span.end)  # with the `@`
         if name in ("src", "dst"):
             message = f"`@{name}` is an end of an edge, but `${node.variable.name}` is a node of `{type_}`"
             help_ = "a node has `@id`; bind the edge (`$a $e:edge $b`) and use `$e.@src`, `$e.@dst`"
-            self.findings.error("T2", node.name.span, message, help_)
+            self.findings.error("T2", span, message, help_)
         else:
             what = " and ".join(f"`@{part}`" for part in allowed)
-            self.findings.error("T2", node.name.span, f"unknown id `@{name}` of `{type_}`", f"there is {what}")
+            self.findings.error("T2", span, f"unknown id `@{name}` of `{type_}`", f"there is {what}")
         return None
 
     def _declared(self, node: ast.PropertyRef, type_: EntityType) -> Prop | None:
@@ -179,9 +186,10 @@ class ReadNames:
 
     def _bare(self, node: ast.BareName) -> Expr | None:
         name = node.name.text
-        help_ = f"did you mean `${name}`?" if self.scope.find(name) or name in self.scope.params else None
-        message = f"`{name}` is no variable; an alias can be used in `order` only"
-        self.findings.error("T6", node.span, message, help_ or "variables and parameters start with `$`")
+        help_ = f"a column is named with `as {name}`; an alias can be used in `order` only; variables start with `$`"
+        if self.scope.find(name) or name in self.scope.params:
+            help_ = f"did you mean `${name}`?"
+        self.findings.error("T6", node.span, f"`{name}` has no value here", help_)
         return None
 
     def _type_of(self, node: ast.Variable) -> EntityType | None:
@@ -198,7 +206,7 @@ class ReadNames:
         if name in self.scope.hidden:
             return "it is bound inside a `not` block only, and stays there"
         known = (*self.scope.names, *self.scope.params.names)
-        near = did_you_mean(f"${name}", (f"${word}" for word in known))
+        near = near_name(f"${name}", (f"${word}" for word in known), self.findings)
         return near or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
 
 
@@ -209,12 +217,20 @@ def entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> En
     return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
 
 
+def near_name(word: str, candidates: Iterable[str], findings: Findings) -> str | None:
+    """A help line with the nearest name, if one is near and this is not the umpteenth error.
+
+    Looking for near names is the costly part of an error, so a text with thousands of them gets no more help.
+    """
+    return did_you_mean(word, candidates) if len(findings) < _MOST_SUGGESTIONS else None
+
+
 def unknown_property(name: lit.Name, declared: AnyType, findings: Findings, code: str = "T2") -> None:
     """Report a property that a type does not have."""
     if name.text in ("id", "src", "dst"):
         help_: str | None = f"an id is no property: write `@{name.text}`"
     else:
-        help_ = did_you_mean(name.text, declared.by_name)
+        help_ = near_name(name.text, declared.by_name, findings)
     findings.error(code, name.span, f"unknown property `{name.text}` of `{declared.name}`", help_)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import assert_never
 
 from omnigraph.lang.literals import (
     DateLiteral,
@@ -17,9 +16,10 @@ from omnigraph.lang.literals import (
 from omnigraph.lang.schema_ast import Annotation
 from omnigraph.lang.source import Span
 from omnigraph.schema.catalog import AnnotationValue, Value
-from omnigraph.schema.findings import Findings
+from omnigraph.schema.findings import Findings, did_you_mean
 from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.temporal import parse_date, parse_datetime
+from omnigraph.schema.values import literal_text
 
 
 class Place(Enum):
@@ -40,6 +40,14 @@ class Takes(Enum):
     EMBED = "embed"
     MORE = "more"
     """Arguments that only the grammar of a constraint or `@card` gives, so a plain annotation never has them."""
+
+
+_WANTED = {
+    Takes.TEXT: "a text in quotes",
+    Takes.EMBED: "the name of a String in quotes",
+    Takes.LITERAL: "a literal",
+    Takes.MORE: "arguments",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,56 +129,46 @@ def _report_place(annotation: Annotation, rules: Known, place: Place, findings: 
 
 
 def _arguments_fit(annotation: Annotation, rules: Known, findings: Findings) -> bool:
-    if _takes_these(annotation, rules.takes):
-        return True
-    name, argument = annotation.name.text, annotation.argument
-    way_out = f"write `{rules.usage}`"
+    problem = _problem(annotation, rules)
+    if problem is not None:
+        findings.error("S021", *problem)
+    return problem is None
+
+
+def _problem(annotation: Annotation, rules: Known) -> tuple[Span, str, str] | None:
+    """Where the arguments of a known annotation go wrong, why, and the way out; None if they don't."""
+    name, argument, takes = annotation.name.text, annotation.argument, rules.takes
+    usage = f"write `{rules.usage}`"
+    if takes is Takes.NOTHING:
+        if argument is None and not annotation.options:
+            return None
+        return annotation.span, f"`@{name}` behind a property takes no arguments", usage
+    if takes is Takes.MORE or argument is None:
+        return annotation.span, f"`@{name}` needs {_WANTED[takes]}", usage
     if isinstance(argument, Name):
-        message = f"`@{name}` takes {_wanted(rules.takes)}, not the word `{argument.text}`"
-        way_out = f'put it in quotes: `@{name}("{argument.text}")`' if rules.takes is not Takes.NOTHING else way_out
-    elif argument is None:
-        message = f"`@{name}` needs {_wanted(rules.takes)}"
-    elif rules.takes is Takes.NOTHING:
-        message = f"`@{name}` behind a property takes no arguments"
-    elif annotation.options and rules.takes is not Takes.EMBED:
-        message = f"`@{name}` has no option `{annotation.options[0][0].text}`"
-    else:
-        message = f"wrong arguments of `@{name}`"
-    findings.error("S021", annotation.span, message, way_out)
-    return False
+        message = f"`@{name}` takes {_WANTED[takes]}, not the word `{argument.text}`"
+        return argument.span, message, f'put it in quotes: `@{name}("{argument.text}")`'
+    if takes is not Takes.LITERAL and not isinstance(argument, StringLiteral):
+        return argument.span, f"`@{name}` takes {_WANTED[takes]}, not {literal_text(argument)}", usage
+    return _option_problem(annotation, rules)
 
 
-def _wanted(takes: Takes) -> str:
-    match takes:
-        case Takes.NOTHING:
-            return "no argument"
-        case Takes.TEXT | Takes.EMBED:
-            return "a text in quotes"
-        case Takes.LITERAL:
-            return "a literal"
-        case Takes.MORE:
-            return "arguments"
-        case _:
-            assert_never(takes)
-
-
-def _takes_these(annotation: Annotation, takes: Takes) -> bool:
-    argument, options = annotation.argument, annotation.options
-    match takes:
-        case Takes.NOTHING:
-            return argument is None and not options
-        case Takes.TEXT:
-            return isinstance(argument, StringLiteral) and not options
-        case Takes.LITERAL:
-            return argument is not None and not isinstance(argument, Name) and not options
-        case Takes.EMBED:
-            names = [name.text for name, _ in options]
-            texts = all(isinstance(value, StringLiteral) for _, value in options)
-            return isinstance(argument, StringLiteral) and names in ([], ["model"]) and texts
-        case Takes.MORE:
-            return False
-        case _:
-            assert_never(takes)
+def _option_problem(annotation: Annotation, rules: Known) -> tuple[Span, str, str] | None:
+    known = ("model",) if rules.takes is Takes.EMBED else ()
+    usage = f"write `{rules.usage}`"
+    seen: set[str] = set()
+    for option, value in annotation.options:
+        message = None
+        if option.text not in known:
+            message = f"`@{annotation.name.text}` has no option `{option.text}`"
+        elif option.text in seen:
+            message = f"the option `{option.text}` is given twice"
+        elif not isinstance(value, StringLiteral):
+            message = f"the option `{option.text}` takes a text in quotes, not {literal_text(value)}"
+        if message is not None:
+            return option.span, message, did_you_mean(option.text, known) or usage
+        seen.add(option.text)
+    return None
 
 
 # --- the ones we don't know ------------------------------------------------------------------------

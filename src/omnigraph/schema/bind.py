@@ -28,6 +28,7 @@ from omnigraph.schema.bind_properties import (
 )
 from omnigraph.schema.catalog import Cardinality, Catalog, EdgeType, InterfaceType, NodeType, catalog_of
 from omnigraph.schema.findings import Findings, did_you_mean, listed
+from omnigraph.schema.misfit import shown_type
 from omnigraph.schema.renames import Claim, check_renames
 
 Properties = dict[str, BoundProperty]
@@ -220,7 +221,7 @@ class _Binder:
             if _PROPERTY_NAME.fullmatch(old):
                 claims.append(Claim(name, old, span))
             else:
-                message = f"`@rename_from` of `{name}` does not hold the name of a property"
+                message = f"`{old[:60]}` can't be the earlier name of a property"
                 self.findings.error("S021", span, message, 'write `@rename_from("old_name")`')
         check_renames(claims, properties, "property", self.findings)
 
@@ -232,7 +233,7 @@ class _Binder:
         if _TYPE_NAME.fullmatch(old):
             self.type_claims.append(Claim(name.text, old, span))
         else:
-            message = f"`@rename_from` of `{name.text}` does not hold the name of a type"
+            message = f"`{old[:60]}` can't be the earlier name of a type"
             self.findings.error("S021", span, message, 'write `@rename_from("OldName")`')
 
     # --- interfaces
@@ -325,4 +326,4 @@ def _agree(left: BoundProperty, right: BoundProperty) -> bool:
 
 
 def _written(bound: BoundProperty) -> str:
-    return f"{bound.type}{'?' if bound.column.nullable else ''}"
+    return f"{shown_type(bound.type)}{'?' if bound.column.nullable else ''}"

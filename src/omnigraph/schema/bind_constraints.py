@@ -20,7 +20,7 @@ from omnigraph.schema.annotations import argument_span
 from omnigraph.schema.bind_properties import BoundProperty, Owner, OwnerKind
 from omnigraph.schema.catalog import CheckRule, RangeRule, Value
 from omnigraph.schema.findings import Findings, did_you_mean
-from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.misfit import Misfit, shown_type
 from omnigraph.schema.patterns import compile_pattern, pattern_problem
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
 from omnigraph.schema.values import from_literal, to_json
@@ -168,7 +168,7 @@ class _Binder:
             return False
         if bound.column.nullable:
             message = f"`{name}` can't be part of a key: it is nullable"
-            self.findings.error("S009", column.span, message, f"make it required: `{name}: {type_}`")
+            self.findings.error("S009", column.span, message, f"make it required: `{name}: {shown_type(type_)}`")
             return False
         return True
 
@@ -236,7 +236,7 @@ class _Binder:
         if not bound.is_sound:
             return
         if not (is_numeric(bound.type) or bound.type in (Scalar.DATE, Scalar.DATETIME)):
-            message = f"`@range` on `{name}`: {bound.type} has no range"
+            message = f"`@range` on `{name}`: {shown_type(bound.type)} has no range"
             self.findings.error("S013", decl.column.span, message, "it takes numbers, Date and DateTime")
             return
         if decl.low is None and decl.high is None:
@@ -246,11 +246,10 @@ class _Binder:
         low, high = self._bound(decl.low, bound), self._bound(decl.high, bound)
         if isinstance(low, Misfit) or isinstance(high, Misfit):
             return
-        if low is not None and high is not None and _is_above(low, high):
-            message = (
-                f"the `@range` of `{name}` is empty: {to_json(bound.type, low)} is above {to_json(bound.type, high)}"
-            )
-            self.findings.error("S013", decl.span, message, "write the lower bound first")
+        if decl.low is not None and decl.high is not None and _is_above(low, high):
+            lowest, highest = to_json(bound.type, low), to_json(bound.type, high)
+            message = f"the `@range` of `{name}` is empty: {lowest} is above {highest}"
+            self.findings.error("S013", decl.low.span.to(decl.high.span), message, "write the lower bound first")
             return
         self.result.ranges[name] = RangeRule(property=name, low=low, high=high)
 
@@ -259,7 +258,7 @@ class _Binder:
             return None
         value = from_literal(bound.type, literal)
         if isinstance(value, Misfit):
-            message = f"a bound of `{bound.column.name}` does not fit {bound.type}: {value.reason}"
+            message = f"a bound of `{bound.column.name}` does not fit: {value.reason}"
             self.findings.error("S013", literal.span, message)
         return 0.0 if value == 0.0 and isinstance(value, float) else value  # -0.0 is the same bound
 
@@ -274,7 +273,7 @@ class _Binder:
         if bound is None:
             return
         if bound.is_sound and bound.type is not Scalar.STRING:
-            message = f"`@check` on `{name}`, which is {bound.type}, not a String"
+            message = f"`@check` on `{name}`, which is {shown_type(bound.type)}, not a String"
             self.findings.error("S014", decl.column.span, message, "patterns are searched in Strings only")
             return
         rule = CheckRule(property=name, pattern=decl.pattern)

@@ -10,7 +10,7 @@ from omnigraph.lang.schema_ast import Annotation, PropertyDecl
 from omnigraph.schema.annotations import Notes, Place, argument_span, read_annotations
 from omnigraph.schema.catalog import Embedding, Property, Value
 from omnigraph.schema.findings import Findings, did_you_mean
-from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.misfit import Misfit, shown, shown_type
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import from_literal, literal_text
 
@@ -96,7 +96,7 @@ def bind_type(expr: TypeExpr, findings: Findings) -> ValueType | None:
             return Scalar(name)
         case ListType(element=element):
             if element.name == Scalar.BLOB.value:
-                findings.error("S020", expr.span, "a list of Blob is not a type", "list URIs as `[String]` instead")
+                findings.error("S020", element.span, "a list of Blob is not a type", "list URIs as `[String]` instead")
                 return None
             return ListOf(Scalar(element.name))
         case VectorType(size=size):
@@ -144,7 +144,7 @@ def _with_default(bound: Property, annotation: Annotation, findings: Findings) -
         return bound
     value: Value | Misfit = from_literal(bound.type, literal, nullable=bound.nullable)
     if isinstance(value, Misfit):
-        message = f"the default of `{bound.name}` does not fit {bound.type}: {value.reason}"
+        message = f"the default of `{bound.name}` does not fit: {value.reason}"
         findings.error("S017", literal.span, message, _default_help(bound, literal))
         # The default counts as given: a rule about required properties would only echo the misfit.
         return replace(bound, has_default=True)
@@ -154,7 +154,7 @@ def _with_default(bound: Property, annotation: Annotation, findings: Findings) -
 def _default_help(bound: Property, literal: Literal) -> str | None:
     text = literal_text(literal)
     if text == "null":
-        return f"make it nullable: `{bound.name}: {bound.type}?`"
+        return f"make it nullable: `{bound.name}: {shown_type(bound.type)}?`"
     if isinstance(literal, StringLiteral):
         if bound.type is Scalar.DATE:
             return f"write `@default(date({text}))`"
@@ -177,7 +177,7 @@ def _embedding(
         findings.error("S016", annotation.span, message, "move the vector to a node type")
         return None
     if type_ is not None and not isinstance(type_, VectorOf):
-        message = f"`@embed` on `{decl.name.text}`, which is {type_}, not a Vector"
+        message = f"`@embed` on `{decl.name.text}`, which is {shown_type(type_)}, not a Vector"
         findings.error("S016", annotation.span, message, f"declare it as `{decl.name.text}: Vector(N)`")
         return None
     model = next((value.value for _, value in annotation.options if isinstance(value, StringLiteral)), None)
@@ -196,10 +196,10 @@ def check_embeddings(properties: Mapping[str, BoundProperty], owner: Owner, find
         if source is None:
             if owner.is_whole:
                 message = f"unknown property `{embedding.source}` of `{owner.name}` as the source of `@embed`"
-                findings.error("S016", span, message, did_you_mean(embedding.source, texts))
+                findings.error("S016", span, message, did_you_mean(embedding.source, texts) or "name a String property")
         elif source.is_sound and source.type is not Scalar.STRING:
-            message = f"`@embed` computes from a String; `{embedding.source}` is {source.type}"
-            findings.error("S016", span, message, did_you_mean(embedding.source, texts))
+            message = f"`@embed` computes from a String; `{embedding.source}` is {shown_type(source.type)}"
+            findings.error("S016", span, message, did_you_mean(embedding.source, texts) or "name a String property")
 
 
 # --- inheritance ---------------------------------------------------------------------------------------

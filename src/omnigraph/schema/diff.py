@@ -1,13 +1,13 @@
 """From an accepted schema to a new one: the migration plan."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, InterfaceType, NodeType, Property
 from omnigraph.schema.diff_constraints import constraints_added, constraints_dropped
 from omnigraph.schema.diff_properties import differ, property_added, property_changes
 from omnigraph.schema.matching import Matched, match_edges, match_nodes, match_properties
-from omnigraph.schema.steps import MigrationPlan, Step, StepKind, about
+from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step, StepKind, about
 
 _KEPT = "stay in earlier versions unless data loss is allowed"
 
@@ -24,8 +24,8 @@ def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
             *_renames(edges),
             *(step for before, after in nodes.pairs for step in _type_changes(before, after)),
             *(step for before, after in edges.pairs for step in _edge_changes(before, after, ends)),
-            *(_type_added(node) for node in nodes.added),
-            *(_type_added(edge) for edge in edges.added),
+            *(_node_added(node) for node in nodes.added),
+            *(_edge_added(edge, ends.values()) for edge in edges.added),
             *_interface_changes(old.interfaces, new.interfaces),
         )
     )
@@ -48,13 +48,27 @@ def _type_dropped(type_: AnyType) -> Step:
     )
 
 
-def _type_added(type_: AnyType) -> Step:
-    ends = f" from `{type_.source}` to `{type_.target}`" if isinstance(type_, EdgeType) else ""
+def _node_added(node: NodeType) -> Step:
     return Step(
         kind=StepKind.ADD_TYPE,
-        type=type_.name,
-        table=type_.table_key,
-        message=f"add {_kind_of(type_)} {about(type_)}{ends}",
+        type=node.name,
+        table=node.table_key,
+        message=f"add node type {about(node)}",
+    )
+
+
+def _edge_added(edge: EdgeType, earlier_nodes: Collection[str]) -> Step:
+    """A new edge type has no rows that could break a rule, but a node that is there may lack the edge it now needs."""
+    validates = edge.cardinality.low > 0 and edge.source in earlier_nodes
+    scan = f"; every `{edge.source}` needs {edge.cardinality.low} of them, which is checked first" if validates else ""
+    return Step(
+        kind=StepKind.ADD_TYPE,
+        type=edge.name,
+        table=edge.table_key,
+        rule=edge.cardinality if validates else None,
+        code=DOES_NOT_HOLD if validates else None,
+        validates=validates,
+        message=f"add edge type {about(edge)} from `{edge.source}` to `{edge.target}`{scan}",
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, EdgeType, NodeType, Property, RangeRule, Value
+from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, EdgeType, Property, RangeRule, Value
 from omnigraph.schema.matching import Matched
 from omnigraph.schema.steps import DOES_NOT_HOLD, IndexOf, KeyOf, Rule, Step, StepKind, UniqueOf, about, rule_text
 
@@ -12,7 +12,7 @@ _ENDS = {"src": "src", "dst": "dst"}
 def constraints_dropped(old: AnyType, new: AnyType, properties: Matched[Property]) -> Iterator[Step]:
     """Steps for constraints that end, in old names; one on a dropped property alone ends with it and has no step."""
     names = {**properties.new_names, **_ENDS}
-    if isinstance(new, EdgeType) and old.key and _renamed(old.key, names) != new.key:
+    if isinstance(new, EdgeType) and old.key and not new.key:
         yield _drop(new, KeyOf(old.key))
     kept_unique = {frozenset(columns) for columns in new.unique}
     for columns in old.unique:
@@ -62,19 +62,17 @@ def constraints_added(old: AnyType, new: AnyType, properties: Matched[Property])
 
 
 def _key(old: AnyType, new: AnyType, names: Mapping[str, str]) -> Iterator[Step]:
-    if _renamed(old.key, names) == new.key:
+    """A key is for good, because ids come from it; only an edge can lose one, since its ids stay what they are."""
+    if _renamed(old.key, names) == new.key or (isinstance(new, EdgeType) and not new.key):
         return
-    if isinstance(new, NodeType):
-        before, after = (f"`{rule_text(KeyOf(key))}`" if key else "no key" for key in (old.key, new.key))
-        yield Step(
-            kind=StepKind.UNSUPPORTED_CHANGE,
-            type=new.name,
-            table=new.table_key,
-            code="OG-MF-106",
-            message=f"{about(new)} has {before} and can't have {after}: edges refer to its ids, which come from the key",
-        )
-    elif new.key:
-        yield _add(new, KeyOf(new.key), validates=True)
+    before, after = (f"`{rule_text(KeyOf(key))}`" if key else "no key" for key in (old.key, new.key))
+    yield Step(
+        kind=StepKind.UNSUPPORTED_CHANGE,
+        type=new.name,
+        table=new.table_key,
+        code="OG-MF-106",
+        message=f"{about(new)} has {before} and can't have {after}: its ids come from the key",
+    )
 
 
 def _ranges(old: AnyType, new: AnyType, properties: Matched[Property]) -> Iterator[Step]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from omnigraph.schema.catalog import AnyType, Embedding, Property
+from omnigraph.schema.misfit import shown, shown_type
 from omnigraph.schema.steps import Step, StepKind, about
 from omnigraph.schema.types import EnumOf, ValueType
 from omnigraph.schema.values import to_json
@@ -19,7 +20,7 @@ def property_added(type_: AnyType, added: Property) -> Step:
             "OG-MF-103",
             f"{where} is required, but committed rows have no value for it: give it a `@default`, or make it nullable",
         )
-    fill = f", filled with {to_json(added.type, added.default)!r}" if added.default is not None else ""
+    fill = f", filled with {shown(to_json(added.type, added.default))}" if added.default is not None else ""
     return Step(
         kind=StepKind.ADD_PROPERTY,
         type=type_.name,
@@ -60,7 +61,8 @@ def property_changes(type_: AnyType, old: Property, new: Property, new_names: Ma
 def _type_change(type_: AnyType, old: Property, new: Property) -> Iterator[Step]:
     where = about(type_, new.name)
     if not (isinstance(old.type, EnumOf) and isinstance(new.type, EnumOf)):
-        reason = f"{where} is {old.type} and can't become {new.type}: add a property, copy the values, drop this one"
+        change = f"{shown_type(old.type)} and can't become {shown_type(new.type)}"
+        reason = f"{where} is {change}: add a property, copy the values, drop this one"
         yield _unsupported(type_, new.name, "OG-MF-106", reason)
         return
     gone = [value for value in old.type.values if value not in new.type.values]
@@ -121,7 +123,7 @@ def _followed(embedding: Embedding | None, new_names: Mapping[str, str]) -> Embe
 
 
 def _written(p: Property) -> str:
-    return f"{p.type}{'?' if p.nullable else ''}"
+    return f"{shown_type(p.type)}{'?' if p.nullable else ''}"
 
 
 def _unsupported(type_: AnyType, name: str, code: str, message: str) -> Step:

@@ -13,6 +13,9 @@ class Findings:
     def __init__(self) -> None:
         self._found: dict[tuple[str, Span], Diagnostic] = {}
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def error(self, code: str, span: Span, message: str, help: str | None = None) -> None:
         """Note a broken rule."""
         self._found.setdefault((code, span), Diagnostic(code, span, message, help))

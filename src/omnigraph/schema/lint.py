@@ -15,6 +15,7 @@ from omnigraph.lang.schema_ast import (
 )
 from omnigraph.lang.words import RESERVED
 from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.types import Scalar
 
 
 def lint_schema(tree: SchemaFile, catalog: Catalog) -> tuple[Diagnostic, ...]:
@@ -52,16 +53,19 @@ def _repeated_indexes(declaration: NodeDecl | EdgeDecl, catalog: Catalog) -> Ite
     type_ = catalog.type(declaration.name.text)
     if type_ is None:
         return
-    given: dict[str, str] = dict.fromkeys(type_.key, "its `@key`")
+    given: dict[str, str] = {}
+    if len(type_.key) == 1 and (column := type_.property(type_.key[0])) and column.type is not Scalar.STRING:
+        # On free text an index finds words as well, which a key does not.
+        given[column.name] = "its `@key`"
     if isinstance(declaration, NodeDecl):
         for interface in declaration.implements:
             inherited = catalog.interfaces.get(interface.text)
             given.update(dict.fromkeys(inherited.indexed if inherited else (), f"the interface `{interface.text}`"))
-    for column in sorted(_indexed_columns(declaration), key=lambda column: column.span):
-        if column.text in given:
-            message = f"`{column.text}` already has an index through {given[column.text]}"
-            yield Diagnostic("L102", column.span, message, "remove this `@index`")
-        given.setdefault(column.text, "another `@index`")
+    for indexed in sorted(_indexed_columns(declaration), key=lambda name: name.span):
+        if indexed.text in given:
+            message = f"`{indexed.text}` already has an index through {given[indexed.text]}"
+            yield Diagnostic("L102", indexed.span, message, "remove this `@index`")
+        given.setdefault(indexed.text, "another `@index`")
 
 
 def _indexed_columns(declaration: NodeDecl | EdgeDecl) -> Iterator[Name]:

@@ -4,7 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from omnigraph.schema.types import EnumOf, ValueType
+
 _LONGEST = 60
+_MOST_VALUES = 8
 _LARGEST_SHOWN = 10**40
 
 
@@ -34,6 +37,13 @@ def shown(value: object) -> str:
             return "an object"
         case _:
             return f"a {type(value).__name__}"
+
+
+def shown_type(type_: ValueType) -> str:
+    """A type as a message shows it: of a long enum only the first values."""
+    if isinstance(type_, EnumOf) and len(type_.values) > _MOST_VALUES:
+        return f"enum({', '.join(type_.values[:_MOST_VALUES])}, …)"
+    return str(type_)
 
 
 def _quoted(text: str) -> str:

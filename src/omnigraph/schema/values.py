@@ -223,8 +223,9 @@ def _blob(value: object) -> str | Misfit:
 
 def _integer(scalar: Scalar, value: object) -> int | Misfit:
     low, high = INTEGER_RANGES[scalar]
-    fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-    return value if fits and isinstance(value, int) else _unlike(scalar, value)
+    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+        return value
+    return _unlike(scalar, value)
 
 
 def _float(scalar: Scalar, value: object) -> float | Misfit:
@@ -338,6 +339,9 @@ def key_text(type_: ValueType, value: Value) -> str:
 
 def derive_id(texts: Sequence[str]) -> str:
     """The id of a row from the texts of its key: one column's own text, or the compact JSON array of several."""
+    if not texts:
+        msg = "a key has at least one column"
+        raise ValueError(msg)
     if len(texts) == 1:
         return texts[0]
     return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))

@@ -1,6 +1,6 @@
 """Which terms can't all be true for one row: `a = 1 and a = 2`, `a > 5 and a < 3`, `a is null and a = 1`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,9 @@ from omnigraph.query.rules.folding import is_truth
 class _Facts:
     """What the terms say about one value. Literals beside one value are comparable with each other."""
 
-    tests: list[Callable[[Any], bool]] = field(default_factory=list)
-    allowed: list[Any] | None = None
-    low: tuple[Any, bool] | None = None  # (bound, whether the bound itself is out)
+    allowed: frozenset[Any] | None = None
+    excluded: set[Any] = field(default_factory=set)
+    low: tuple[Any, bool] | None = None  # the bound, and whether the bound itself is out
     high: tuple[Any, bool] | None = None
     is_null: bool = False
     is_not_null: bool = False
@@ -24,11 +24,37 @@ class _Facts:
         if self.is_null and self.is_not_null:
             return True
         if self.allowed is not None:
-            return not any(all(test(value) for test in self.tests) for value in self.allowed)
+            return not any(map(self._is_within, self.allowed - self.excluded))
         if self.low is None or self.high is None:
             return False
-        (low, low_is_out), (high, high_is_out) = self.low, self.high
-        return bool(low > high or (low == high and (low_is_out or high_is_out)))
+        return not (self._is_within(self.low[0]) or self.low[0] < self.high[0])
+
+    def _is_within(self, value: Any) -> bool:  # noqa: ANN401  any literal
+        if self.low is not None and (value < self.low[0] or (value == self.low[0] and self.low[1])):
+            return False
+        return not (self.high is not None and (value > self.high[0] or (value == self.high[0] and self.high[1])))
+
+    def allow(self, values: Iterable[Any]) -> None:
+        """The value is one of these."""
+        self.is_not_null = True
+        self.allowed = frozenset(values) if self.allowed is None else self.allowed.intersection(values)
+
+    def exclude(self, values: Iterable[Any]) -> None:
+        """The value is none of these."""
+        self.is_not_null = True
+        self.excluded.update(values)
+
+    def bound_above(self, bound: Any, *, is_out: bool) -> None:  # noqa: ANN401  any literal
+        """The value is at most the bound, or less when the bound is out."""
+        self.is_not_null = True
+        if self.high is None or bound < self.high[0] or (bound == self.high[0] and is_out):
+            self.high = (bound, is_out)
+
+    def bound_below(self, bound: Any, *, is_out: bool) -> None:  # noqa: ANN401  any literal
+        """The value is at least the bound, or more when the bound is out."""
+        self.is_not_null = True
+        if self.low is None or bound > self.low[0] or (bound == self.low[0] and is_out):
+            self.low = (bound, is_out)
 
 
 def contradicts(terms: Iterable[Expr]) -> bool:
@@ -46,45 +72,34 @@ def contradicts(terms: Iterable[Expr]) -> bool:
 
 
 def _learn(facts: dict[Expr, _Facts], term: Expr) -> None:
+    def about(subject: Expr) -> _Facts:
+        return facts.setdefault(subject, _Facts())
+
     match term:
+        case IsNull(negated=True):
+            about(term.operand).is_not_null = True
         case IsNull():
-            fact = facts.setdefault(term.operand, _Facts())
-            fact.is_not_null |= term.negated
-            fact.is_null |= not term.negated
+            about(term.operand).is_null = True
         case Compare(right=Const(value=bound)) if bound is not None:
-            _learn_compare(facts.setdefault(term.left, _Facts()), term.op, bound)
+            _learn_compare(about(term.left), term.op, bound)
         case Compare():
-            facts.setdefault(term.left, _Facts()).is_not_null = True
-            facts.setdefault(term.right, _Facts()).is_not_null = True
+            about(term.left).is_not_null = True
+            about(term.right).is_not_null = True
         case In(collection=Const(value=tuple(values))):
-            _allow(facts.setdefault(term.element, _Facts()), list(values))
+            about(term.element).allow(values)
         case Not(term=In(element=element, collection=Const(value=tuple(values)))):
-            fact = facts.setdefault(element, _Facts())
-            fact.is_not_null = True
-            fact.tests.append(lambda value: value not in values)
+            about(element).exclude(values)
         case _:
             pass
 
 
 def _learn_compare(fact: _Facts, op: Op, bound: Any) -> None:  # noqa: ANN401  any literal
-    fact.is_not_null = True
     match op:
         case Op.EQ:
-            _allow(fact, [bound])
+            fact.allow((bound,))
         case Op.NE:
-            fact.tests.append(lambda value: value != bound)
+            fact.exclude((bound,))
         case Op.LT | Op.LE:
-            is_out = op is Op.LT
-            fact.tests.append(lambda value: value < bound or (value == bound and not is_out))
-            if fact.high is None or (bound, not is_out) < (fact.high[0], not fact.high[1]):
-                fact.high = (bound, is_out)
+            fact.bound_above(bound, is_out=op is Op.LT)
         case Op.GT | Op.GE:
-            is_out = op is Op.GT
-            fact.tests.append(lambda value: value > bound or (value == bound and not is_out))
-            if fact.low is None or (bound, is_out) > fact.low:
-                fact.low = (bound, is_out)
-
-
-def _allow(fact: _Facts, values: list[Any]) -> None:
-    fact.is_not_null = True
-    fact.allowed = values if fact.allowed is None else [value for value in fact.allowed if value in values]
+            fact.bound_below(bound, is_out=op is Op.GT)

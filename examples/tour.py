@@ -1,0 +1,59 @@
+"""A tour of what works today: `make demo`. Each step prints the command with which you can do it yourself."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PEOPLE = "examples/people"
+
+UNFORMATTED = "query   old( ) {match{$p:Person;$p.age>64 /* for now */}return{$p.name,$p.age}order{$p.age desc}limit 5}"
+
+
+def title(text: str) -> None:
+    """The heading of a step."""
+    print(f"\n=== {text}\n")
+
+
+def run(*arguments: str, expected: int = 0, stdin: str | None = None) -> None:
+    """Show a command, run it, and insist on its exit code: a tour that breaks must say so."""
+    command = shlex.join(["omnigraph", *arguments])
+    print(f"$ {command}" if stdin is None else f"$ echo {shlex.quote(stdin)} | {command}", flush=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "omnigraph", *arguments], cwd=ROOT, input=stdin, text=True, check=False
+    )
+    print(f"(exit code {result.returncode})", flush=True)
+    if result.returncode != expected:
+        sys.exit(f"the tour expected exit code {expected}")
+
+
+def tour() -> None:
+    """The steps."""
+    print("omnigraph: a typed, versioned property graph. This is what exists today: its two languages.")
+    print(f"The files of this tour are in {PEOPLE}/. To run the commands: source .venv/bin/activate")
+
+    title("1. A schema and queries over it, checked against each other")
+    run("lint", "--schema", f"{PEOPLE}/schema.pg", "--query", f"{PEOPLE}/queries.gq")
+
+    title("2. Five mistakes, all found in one go")
+    run("lint", "--schema", f"{PEOPLE}/schema.pg", "--query", f"{PEOPLE}/mistakes.gq", expected=1)
+
+    title("3. One format for everybody; comments are kept")
+    run("fmt", "--language", "query", "-", stdin=UNFORMATTED)
+
+    title("4. What a query means: its logical plan")
+    run("explain", "friends_of_friends", "--schema", f"{PEOPLE}/schema.pg", "--query", f"{PEOPLE}/queries.gq")
+
+    title("5. From one schema to the next: what is safe, what is checked, what is dropped")
+    run("schema", "plan", "--from", f"{PEOPLE}/schema.pg", "--schema", f"{PEOPLE}/next.pg")
+
+    title("6. The same for programs")
+    run("lint", "--json", "--schema", f"{PEOPLE}/schema.pg", "--query", f"{PEOPLE}/queries.gq")
+
+    print("\nThat is all there is so far. Storing a graph, loading data, running these queries, branches and merges")
+    print("come with the storage engine, which is next. README.md says what works and what does not.")
+
+
+if __name__ == "__main__":
+    tour()

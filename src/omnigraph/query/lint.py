@@ -1,0 +1,230 @@
+"""Advice about queries that are right: what is allowed and seldom meant (L201 to L205)."""
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.literals import NullLiteral
+from omnigraph.query.expr import (
+    And,
+    Compare,
+    Const,
+    EntityType,
+    Expr,
+    Now,
+    Op,
+    Or,
+    ParamRef,
+    Prop,
+    conjuncts,
+    variables,
+)
+from omnigraph.query.ir import BoundQuery, Pattern, ReadQuery
+from omnigraph.query.mutation_ir import ROW, Delete, MutationQuery, Update
+from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.findings import listed
+
+
+def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog) -> tuple[Diagnostic, ...]:
+    """All warnings about the queries of a file, in source order.
+
+    `bound` are its queries that bind; about the others only what the text alone shows is said.
+    """
+    found: list[Diagnostic] = []
+    found.extend(_never_updated(file, catalog))
+    for query in file.queries:
+        found.extend(_without_params(query))
+        found.extend(_null_comparisons(query))
+    for plan in bound:
+        if isinstance(plan, ReadQuery):
+            found.extend(_products(plan.pattern, ()))
+        found.extend(_unindexed(plan, catalog))
+    return in_order(found)
+
+
+# --- L201 ----------------------------------------------------------------------------------------
+
+
+def _never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagnostic]:
+    """Once for each type that the file inserts: the nullable properties of it that no update in the file sets.
+
+    A file that inserts a type is taken for the one that keeps it; other types are another file's business. A vector
+    that is computed from a text needs no update.
+    """
+    statements = [s for query in file.queries if not isinstance(query.body, ast.Read) for s in query.body]
+    updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
+    inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}
+    for name, written in inserted.items():
+        declared = catalog.type(name)
+        if declared is None:
+            continue
+        open_ = [p.name for p in declared.properties if p.nullable and p.embedding is None]
+        never = [prop for prop in open_ if (name, prop) not in updated]
+        if never:
+            message = f"no update sets {listed(never)} of `{name}`: what is null stays null"
+            help_ = f"add an update, or make {'it' if len(never) == 1 else 'them'} required in the schema"
+            yield Diagnostic("L201", written.span, message, help_)
+
+
+# --- L202 ----------------------------------------------------------------------------------------
+
+
+def _without_params(query: ast.Query) -> Iterator[Diagnostic]:
+    if not isinstance(query.body, ast.Read) and not query.params:
+        message = f"mutation `{query.name.text}` has no parameters: it does the same each time"
+        yield Diagnostic("L202", query.name.span, message, f"declare what changes: `{query.name.text}($name: Type)`")
+
+
+# --- L203 ----------------------------------------------------------------------------------------
+
+
+def _products(pattern: Pattern, shared: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """One warning for each part of a block that nothing connects with what is written before it.
+
+    Hops connect, and equalities between values of two variables that must hold; what a `not` block shares with its
+    outside is one part.
+    """
+    parts = _Parts([*shared, *pattern.types])
+    parts.connect(shared)
+    for hop in pattern.hops:
+        parts.connect([name for name in (hop.source, hop.edge_variable, hop.target) if name is not None])
+    for expr in pattern.filters:
+        for term in conjuncts(expr):
+            if isinstance(term, Compare) and term.op is Op.EQ:
+                parts.connect([*variables(term.left), *variables(term.right)])
+    places = {node.variable: node.origin for node in pattern.nodes}
+    seen = {parts.root(name) for name in shared}
+    for name in sorted(places, key=lambda name: places[name]):
+        if seen and parts.root(name) not in seen:
+            message = f"nothing connects `${name}` with what stands before it: every combination is a row"
+            help_ = "connect it by a hop or an equality, or make it a query of its own"
+            yield Diagnostic("L203", places[name], message, help_)
+        seen.add(parts.root(name))
+    for block in pattern.absent:
+        yield from _products(block.pattern, tuple(outer.variable for outer in block.shared))
+
+
+class _Parts:
+    """Disjoint sets of names."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._parent = {name: name for name in names}
+
+    def root(self, name: str) -> str:
+        """The name that stands for the part."""
+        while self._parent[name] != name:
+            self._parent[name] = name = self._parent[self._parent[name]]
+        return name
+
+    def connect(self, names: Iterable[str]) -> None:
+        """Make one part of all of them."""
+        roots = [self.root(name) for name in names]
+        for root in roots[1:]:
+            self._parent[self.root(root)] = self.root(roots[0])
+
+
+# --- L204 ----------------------------------------------------------------------------------------
+
+
+def _unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
+    """Equalities with a literal, a parameter or `now()` that no index, key or uniqueness answers.
+
+    Those under a `not` are left out: an index does not help there.
+    """
+    match plan:
+        case ReadQuery():
+            yield from _unindexed_in_pattern(plan.pattern, {}, catalog)
+        case MutationQuery():
+            for statement in plan.statements:
+                if isinstance(statement, Update | Delete):
+                    yield from _unindexed_in(statement.where, {ROW: statement.type}, catalog)
+        case _:
+            assert_never(plan)
+
+
+def _unindexed_in_pattern(pattern: Pattern, outside: dict[str, EntityType], catalog: Catalog) -> Iterator[Diagnostic]:
+    types = {**outside, **pattern.types}
+    for filters in (*(n.filters for n in pattern.nodes), *(h.filters for h in pattern.hops), pattern.filters):
+        for expr in filters:
+            yield from _unindexed_in(expr, types, catalog)
+    for block in pattern.absent:
+        yield from _unindexed_in_pattern(block.pattern, types, catalog)
+
+
+def _unindexed_in(expr: Expr, types: dict[str, EntityType], catalog: Catalog) -> Iterator[Diagnostic]:
+    match expr:
+        case And() | Or():
+            for term in expr.terms:
+                yield from _unindexed_in(term, types, catalog)
+        case Compare(op=Op.EQ, left=Prop() as prop, right=ParamRef() | Now() | Const() as other):
+            yield from _unindexed_equality(prop, other, types, catalog)
+        case Compare(op=Op.EQ, left=ParamRef() | Now() | Const() as other, right=Prop() as prop):
+            yield from _unindexed_equality(prop, other, types, catalog)
+        case _:
+            return
+
+
+def _unindexed_equality(
+    prop: Prop, other: Expr, types: dict[str, EntityType], catalog: Catalog
+) -> Iterator[Diagnostic]:
+    declared = catalog.type(types[prop.variable].name)
+    is_null = isinstance(other, Const) and other.value is None
+    if declared is not None and not is_null and not _has_index(declared, prop.name):
+        message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
+        yield Diagnostic("L204", prop.origin, message, f"add `@index({prop.name})` to `{declared.name}`")
+
+
+def _has_index(declared: AnyType, name: str) -> bool:
+    return name in declared.indexed or name in declared.key or any(name in members for members in declared.unique)
+
+
+# --- L205 ----------------------------------------------------------------------------------------
+
+
+def _null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
+    if isinstance(query.body, ast.Read):
+        yield from _null_in_clauses(query.body.clauses)
+        return
+    for statement in query.body:
+        if not isinstance(statement, ast.Insert):
+            yield from _null_in_predicate(statement.where)
+
+
+def _null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]:
+    for clause in clauses:
+        match clause:
+            case ast.Binding():
+                for assignment in clause.filters:
+                    if _is_null(assignment.value):
+                        message = "a property that equals `null` is never found"
+                        test = f"`${clause.variable.name}.{assignment.name.text} is null`"
+                        yield Diagnostic("L205", assignment.value.span, message, f"write a clause: {test}")
+            case ast.Where():
+                yield from _null_in_predicate(clause.predicate)
+            case ast.NotBlock():
+                yield from _null_in_clauses(clause.clauses)
+            case ast.Traversal():
+                pass
+            case _:
+                assert_never(clause)
+
+
+def _null_in_predicate(predicate: ast.Predicate) -> Iterator[Diagnostic]:
+    match predicate:
+        case ast.Compare() if _is_null(predicate.left) or _is_null(predicate.right):
+            test = "is not null" if predicate.op is ast.CompareOp.NE else "is null"
+            yield Diagnostic("L205", predicate.span, "a comparison with `null` is never true", f"test with `{test}`")
+        case ast.Not():
+            yield from _null_in_predicate(predicate.term)
+        case ast.And() | ast.Or():
+            for term in predicate.terms:
+                yield from _null_in_predicate(term)
+        case ast.Compare() | ast.IsNull() | ast.CallPredicate():
+            return
+        case _:
+            assert_never(predicate)
+
+
+def _is_null(expr: ast.Expr) -> bool:
+    return isinstance(expr, ast.LiteralExpr) and isinstance(expr.value, NullLiteral)

@@ -1,0 +1,279 @@
+"""How a run of the command line ends: help, versions, errors, exit codes."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import omnigraph
+from omnigraph.cli import main as main_module
+from omnigraph.cli.failure import EXIT_CODES
+from omnigraph.cli.lazy import LazyGroup
+from omnigraph.cli.main import cli, main
+from omnigraph.errors import Kind, OmnigraphError
+
+OMNIGRAPH = [sys.executable, "-m", "omnigraph"]
+# A job in the background ignores interrupts, and so do its children; this one listens wherever the tests run.
+LISTENING = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+
+
+def test_omnigraph_alone_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([])
+
+    out = capsys.readouterr().out
+    assert code == 0
+    assert out.startswith("Usage: omnigraph [OPTIONS]")
+    assert "lint" in out
+
+
+def test_a_group_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["schema"])
+
+    assert code == 0
+    assert capsys.readouterr().out.startswith("Usage: omnigraph schema [OPTIONS]")
+
+
+def test_the_release_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--version"])
+
+    assert code == 0
+    assert capsys.readouterr().out == f"omnigraph {omnigraph.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments, suggestion",
+    [(["lnt"], "did you mean `lint`?"), (["schema", "plam"], "did you mean `plan`?"), (["xyz"], "the commands are ")],
+)
+def test_an_unknown_command_is_a_usage_error_with_a_way_out(
+    arguments: list[str], suggestion: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(arguments)
+
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    assert suggestion in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["lint"], ["lint", "--quary", "x.gq"], ["fmt"], ["schema", "plan"], ["lint", "--query"]]
+)
+def test_a_wrong_call_exits_2_and_names_the_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(arguments)
+
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert "--help" in captured.err
+
+
+def test_a_wrong_call_with_json_is_one_document_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["lint", "--json"])
+
+    captured = capsys.readouterr()
+    document = json.loads(captured.err)
+    assert code == 2
+    assert captured.out == ""
+    assert document["error"]["code"] == "usage"
+    assert document["error"]["kind"] == "usage"
+
+
+def test_a_word_behind_a_double_dash_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["lint", "--", "--json"])
+
+    assert capsys.readouterr().err.startswith("error: `--json` ends neither in")
+
+
+def test_every_summary_in_a_group_is_the_first_line_of_the_commands_help() -> None:
+    groups = [cli]
+    while groups:
+        group = groups.pop()
+        context = click.Context(group)
+        for name, entry in group.lazy.items():
+            command = group.get_command(context, name)
+            assert command is not None
+            assert (command.help or "").partition("\n")[0] == entry.summary
+            if isinstance(command, LazyGroup):
+                groups.append(command)
+
+
+def test_every_command_has_json() -> None:
+    context = click.Context(cli)
+    commands = [cli.get_command(context, name) for name in cli.list_commands(context)]
+    leaves = [command for command in commands if command is not None and not isinstance(command, click.Group)]
+
+    assert [one.name for one in leaves if not any("--json" in option.opts for option in one.params)] == []
+
+
+# --- exit codes --------------------------------------------------------------------------------------------
+
+
+class RaisedError(OmnigraphError):
+    code = "raised"
+
+    def __init__(self, fact: int) -> None:
+        super().__init__(fact)
+        self.fact = fact
+
+    def __str__(self) -> str:
+        return f"the fact is {self.fact}"
+
+
+def fails_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command fails with `error` from now on."""
+
+    def run(*_: object, **__: object) -> int:
+        raise error
+
+    monkeypatch.setattr(main_module.cli, "main", run)
+
+
+def test_every_kind_has_an_exit_code() -> None:
+    assert set(EXIT_CODES) == set(Kind)
+
+
+@pytest.mark.parametrize(
+    "kind, code",
+    [
+        (Kind.INVALID, 1),
+        (Kind.USAGE, 2),
+        (Kind.CONFLICT, 3),
+        (Kind.NOT_FOUND, 4),
+        (Kind.UNAVAILABLE, 5),
+        (Kind.CORRUPT, 6),
+        (Kind.INTERNAL, 1),
+    ],
+)
+def test_the_kind_of_an_error_is_the_exit_code(
+    kind: Kind, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(RaisedError, "kind", kind)
+    fails_with(RaisedError(7), monkeypatch)
+
+    assert main(["version", "--json"]) == code
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error == {"code": "raised", "kind": kind.value, "message": "the fact is 7", "fact": 7}
+
+
+def test_a_bug_is_told_shortly_and_says_how_to_report_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fails_with(KeyError("x"), monkeypatch)
+
+    code = main(["version"])
+
+    err = capsys.readouterr().err
+    assert code == 1
+    assert "this is a bug of omnigraph: KeyError: 'x'" in err
+    assert "OMNIGRAPH_DEBUG=1" in err
+    assert "Traceback" not in err
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("OMNIGRAPH_DEBUG", "1")
+    fails_with(KeyError("x"), monkeypatch)
+
+    code = main(["version"])
+
+    assert code == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_exits_130_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fails_with(KeyboardInterrupt(), monkeypatch)
+
+    assert main(["version"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_ctrl_c_stops_a_command_that_reads_from_a_terminal() -> None:
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"{LISTENING} from omnigraph.cli.main import main; sys.exit(main(sys.argv[1:]))",
+            "fmt",
+            "--language",
+            "query",
+            "-",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMNIGRAPH_DEBUG": ""},
+    ) as process:
+        assert process.stdin is not None
+        # More than a pipe holds: when this returns, the command is reading.
+        process.stdin.write(b"// a comment\n" * 20_000)
+        process.stdin.flush()
+        for _ in range(100):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.3)
+                break
+        code = process.returncode
+        assert process.stderr is not None
+        told = process.stderr.read()
+
+    assert code == 130
+    assert b"Traceback" not in told
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    many = tmp_path / "many.gq"
+    many.write_text("query q() { match { $p: } }\n" * 3000, encoding="utf-8")
+    read, write = os.pipe()
+    os.close(read)
+
+    result = subprocess.run([*OMNIGRAPH, "lint", str(many)], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+
+    assert result.returncode == 141
+    assert result.stderr == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_an_error_and_not_a_silent_loss() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        result = subprocess.run([*OMNIGRAPH, "version"], stdout=full, stderr=subprocess.PIPE, check=False, text=True)
+
+    assert result.returncode == 5
+    assert result.stderr == "error: can't write the output: No space left on device\n"
+
+
+def test_a_file_name_can_not_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["lint", "--query", "\x1b[31mred.gq"])
+
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert "<U+001B>[31mred.gq" in err
+
+
+# --- version ---------------------------------------------------------------------------------------------
+
+
+def test_version_tells_what_it_works_with(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["version"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert lines[0] == f"omnigraph {omnigraph.__version__}"
+    assert lines[1] == "internal-schema 4"
+    assert [line.split()[0] for line in lines[2:]] == ["lance", "spark", "python"]
+
+
+def test_version_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["version", "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert document["omnigraph"] == omnigraph.__version__
+    assert document["internal_schema_version"] == 4
+    assert set(document) == {"omnigraph", "internal_schema_version", "lance", "spark", "python"}

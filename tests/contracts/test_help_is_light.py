@@ -1,0 +1,66 @@
+"""`omnigraph --help` answers at once: it imports nothing heavy, and no room but the command line and the languages."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "asyncio",
+    "cedarpy",
+    "fastapi",
+    "lance",
+    "msgspec",
+    "numpy",
+    "obstore",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "re2",
+    "rich",
+    "uvicorn",
+}
+ROOMS_OF_HELP = {"cli", "errors", "lang"}
+
+LIST_MODULES = """
+import sys
+from omnigraph.cli.main import main
+code = main(sys.argv[1:])
+sys.stderr.write("\\n".join(sorted(sys.modules)))
+sys.exit(code)
+"""
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The modules that a fresh interpreter has imported after running the command line once."""
+    result = subprocess.run(
+        [sys.executable, "-c", LIST_MODULES, *arguments], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return set(result.stderr.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        (),
+        ("--version",),
+        ("version",),
+        ("schema", "--help"),
+        ("lint", "--help"),
+        ("fmt", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
+    modules = modules_after(*arguments)
+
+    assert HEAVY & modules == ({"re2"} & modules if arguments[:1] == ("lint",) else set())
+
+
+def test_help_enters_no_room_but_the_command_line_and_the_languages() -> None:
+    modules = modules_after("--help")
+
+    rooms = {name.split(".")[1] for name in modules if name.startswith("omnigraph.")}
+    assert rooms <= ROOMS_OF_HELP

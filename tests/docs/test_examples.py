@@ -1,0 +1,62 @@
+"""What people are told to run runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+SHOWN = [str(path) for path in sorted([*ROOT.glob("examples/**/*.?[gq]"), *ROOT.glob("bench/**/*.?[gq]")])]
+
+
+def test_the_tour_goes_through() -> None:
+    result = subprocess.run(
+        [sys.executable, "examples/tour.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stderr == ""
+    assert "$ omnigraph lint" in result.stdout
+
+
+def test_the_mistakes_of_the_tour_are_five(capsys: pytest.CaptureFixture[str]) -> None:
+    people = ROOT / "examples" / "people"
+
+    main(["lint", "--schema", str(people / "schema.pg"), "--query", str(people / "mistakes.gq")])
+
+    assert capsys.readouterr().out.count("error[") == 5
+
+
+def test_the_benchmark_measures_fifty_queries() -> None:
+    result = subprocess.run(
+        [sys.executable, "bench/languages.py", "1"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert "50 queries" in result.stdout
+    assert "500 types and 5000 properties" in result.stdout
+
+
+def test_the_queries_of_the_benchmark_have_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    queries = ROOT / "bench" / "queries"
+
+    code = main(["lint", "--schema", str(queries / "market.pg"), *map(str, sorted(queries.glob("*.gq")))])
+
+    assert code == 0, capsys.readouterr().out
+
+
+def test_what_is_shown_is_formatted(capsys: pytest.CaptureFixture[str]) -> None:
+    correct = [path for path in SHOWN if not path.endswith("mistakes.gq")]
+
+    code = main(["fmt", "--check", *correct])
+
+    assert len(correct) >= 8
+    assert code == 0, capsys.readouterr().out

@@ -1,0 +1,105 @@
+"""The pages are true: links lead somewhere, generated pages are fresh, pasted sessions print what they show."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import cli_reference
+import errors_reference
+import sessions
+
+ROOT = Path(__file__).parents[2]
+PAGES = sessions.pages()
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made for the web."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        is_page = linked.suffix == ".md" and linked.exists()
+        if not linked.exists() or (anchor and is_page and anchor not in anchors_of(linked)):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+@pytest.mark.parametrize("target", ["missing.md", "#no-such-heading", "page.md#no-such-heading"])
+def test_a_broken_link_is_found(tmp_path: Path, target: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# A heading\n\n[good](#a-heading) [bad]({target})\n", encoding="utf-8")
+
+    assert broken_links(page) == [target]
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    reached: set[Path] = set()
+    waiting = [ROOT / "docs" / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        targets = (target.partition("#")[0] for target in LINK.findall(page.read_text(encoding="utf-8")))
+        waiting += [(page.parent / path).resolve() for path in targets if path and "://" not in path]
+
+    assert {name_of(page) for page in PAGES if "docs" in page.parts} - {name_of(page) for page in reached} == set()
+
+
+def test_the_index_of_decisions_is_complete_and_in_order() -> None:
+    directory = ROOT / "docs" / "decisions"
+    pages = sorted(path.name for path in directory.glob("0*.md"))
+    index = (directory / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^(\d+)\. \[(.+)\]\((.+)\)$", index, re.MULTILINE)
+
+    assert [name for _, _, name in listed] == pages
+    for number, title, name in listed:
+        first_line = (directory / name).read_text(encoding="utf-8").partition("\n")[0]
+        assert first_line == f"# {number}. {title}"
+        assert name.startswith(f"{int(number):04d}-")
+
+
+def test_the_reference_of_the_command_line_is_fresh() -> None:
+    assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.page(), "run `make docs`"
+
+
+def test_the_reference_of_errors_is_fresh() -> None:
+    assert errors_reference.PAGE.read_text(encoding="utf-8") == errors_reference.page(), "run `make docs`"
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    errors = errors_reference.errors()
+
+    assert len({error.code for error in errors}) == len(errors)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if sessions.SESSION.search(page.read_text("utf-8"))], ids=name_of
+)
+def test_a_pasted_session_prints_what_it_shows(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    assert text == sessions.refreshed(text), "run `make docs`"
+
+
+def test_the_readme_shows_a_session() -> None:
+    assert sessions.SESSION.search((ROOT / "README.md").read_text(encoding="utf-8"))

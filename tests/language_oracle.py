@@ -1,0 +1,44 @@
+"""What the reference grammars of the two languages accept; the grammars know nothing of the parsers."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from lark import Lark
+from lark.exceptions import LarkError
+
+from omnigraph.lang.lexer import Language
+
+_GRAMMARS = Path(__file__).parent / "lang"
+_FILES = {Language.SCHEMA: "schema.lark", Language.QUERY: "query.lark"}
+_PLACEHOLDERS = {
+    "IGNORED": r"(?:[ \\t\\r\\n]|\/\/[^\\r\\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*",
+    "BOUNDARY": r"(?![A-Za-z0-9_])",
+    "FORBIDDEN": (
+        r"\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
+    ),
+}
+
+
+def accepts(language: Language, text: str) -> bool:
+    """Whether the text follows the language's grammar, limits of length and depth aside."""
+    try:
+        _parser(language).parse(text)
+    except LarkError:
+        return False
+    return True
+
+
+@cache
+def _parser(language: Language) -> Lark:
+    terminals = _grammar("lexical.lark")
+    grammar = re.sub(r"%import \.lexical.*\n", lambda _: terminals, _grammar(_FILES[language]))
+    return Lark(grammar, parser="lalr", lexer="contextual")
+
+
+def _grammar(name: str) -> str:
+    grammar = (_GRAMMARS / name).read_text("utf-8")
+    for placeholder, pattern in _PLACEHOLDERS.items():
+        grammar = grammar.replace(placeholder, pattern.replace("\\\\", "\\"))
+    # A keyword ends where its word ends: `wherex` is not `where x`.
+    return re.sub(r'"([A-Za-z_]\w*)"', r"/\1(?![A-Za-z0-9_])/", grammar)

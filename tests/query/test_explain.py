@@ -1,0 +1,222 @@
+"""Plans as text. A change here is a change that people see."""
+
+from datetime import UTC, date, datetime
+from textwrap import dedent
+
+import pytest
+
+from omnigraph.query.explain import explain
+from omnigraph.query.expr_text import value_text
+from omnigraph.query.rules import rewrite
+from omnigraph.schema.catalog import Value
+from query.planning import plan
+
+
+def shown(text: str) -> str:
+    return explain(plan(text))
+
+
+def optimized(text: str) -> str:
+    return explain(rewrite(plan(text)))
+
+
+def golden(text: str) -> str:
+    return dedent(text).lstrip("\n")
+
+
+FRIENDS = """
+query friends($name: String, $min: I32?) {
+    match {
+        $p: Person { name: $name }
+        $p $e:knows $f
+        $f.age >= $min and ($e.since > date("2020-01-01") or $p.age = $f.age)
+        $e.weight < 0.5
+        not { $f worksAt $c  $c.city = "Bern" }
+    }
+    return { $f.name, count(*) as n }
+    order { n desc }
+    limit 10
+}
+"""
+
+
+def test_a_read_as_bound() -> None:
+    assert shown(FRIENDS) == golden("""
+        query friends($name: String, $min: I32?)
+          match
+            $p: Person  (reads age, name)
+              $p.name = $name
+            $f: Person  (reads age, name)
+            $p -[$e: Knows]-> $f  (each edge; reads since, weight)
+            where
+              $f.age >= $min and ($e.since > date("2020-01-01") or $p.age = $f.age)
+              $e.weight < 0.5
+            not, for each $f
+              $c: Company  (reads city)
+              $f -[WorksAt]-> $c  (each pair once)
+              where
+                $c.city = "Bern"
+          group by $f.name
+          return
+            $f.name
+            count(*) as n
+          order by count(*) desc
+          ties by $f.name
+          limit 10
+    """)
+
+
+def test_a_read_as_rewritten_shows_which_filters_were_pushed() -> None:
+    assert optimized(FRIENDS) == golden("""
+        query friends($name: String, $min: I32?)
+          match
+            $p: Person  (reads age, name)
+              $p.name = $name
+            $f: Person  (reads age, name)
+              $f.age >= $min
+            $p -[$e: Knows]-> $f  (each edge; reads since, weight)
+              $e.weight < 0.5
+            where
+              $e.since > date("2020-01-01") or $p.age = $f.age
+            not, for each $f
+              $c: Company  (reads city)
+                $c.city = "Bern"
+              $f -[WorksAt]-> $c  (each pair once)
+          group by $f.name
+          return
+            $f.name
+            count(*) as n
+          order by count(*) desc
+          ties by $f.name
+          limit 10
+    """)
+
+
+def test_hops_show_direction_bounds_and_what_a_row_is() -> None:
+    text = """
+    query hops($n: U32) {
+        match { $c: Company  $c worksAt $p  $p knows{1,3} $q  $q <knows> $_ }
+        return distinct { $p.name as who, $q.@id }
+        offset $n
+    }
+    """
+
+    assert shown(text) == golden("""
+        query hops($n: U32)
+          match
+            $c: Company
+            $p: Person  (reads name)
+            $q: Person
+            $#1: Person
+            $c <-[WorksAt]- $p  (each pair once)
+            $p -[Knows{1,3}]-> $q  (each pair once, by its smallest distance)
+            $q -[Knows]- $#1  (each pair once)
+          return distinct
+            $p.name as who
+            $q.@id
+          order by $p.name, $q.@id
+          offset $n
+    """)
+
+
+def test_a_rank_shows_its_direction() -> None:
+    text = """
+    query like($v: Vector(2)) {
+        match { $p: Person  search($p.bio, "graph") }
+        return { $p }
+        order { nearest($p.face, $v), $p.name desc }
+        limit 3
+    }
+    """
+
+    assert shown(text) == golden("""
+        query like($v: Vector(2))
+          match
+            $p: Person  (reads age, bio, face, mail, name, seen, status)
+            where
+              search($p.bio, "graph")
+          return
+            $p
+          order by nearest($p.face, $v) asc, $p.name desc
+          ties by $p.@id
+          limit 3
+    """)
+
+
+def test_a_read_that_cannot_match_says_so() -> None:
+    assert optimized(
+        "query none() { match { $p: Person  $p.age > 5  $p.age < 3 } return { count(*) as n } }"
+    ) == golden("""
+        query none()
+          match
+            nothing: no row can match
+            $p: Person
+          group all rows into one
+          return
+            count(*) as n
+          order unspecified
+    """)
+
+
+def test_a_mutation() -> None:
+    text = """
+    query hire($n: String, $c: String, $age: I32?) {
+        insert Person { name: $n, age: $age, seen: now() }
+        insert WorksAt { from: $n, to: $c, role: "dev" }
+        insert Knows { from: $n, to: "ada" }
+        update Person set { status: "active", mail: null } where name = $n and (age > 3 or not age in [1, 2])
+    }
+    """
+
+    assert shown(text) == golden("""
+        query hire($n: String, $c: String, $age: I32?)
+          insert Person  (an update if the key exists)
+            name: $n
+            age: $age
+            seen: now()
+            default or null: mail, status, bio, face, photo
+          insert WorksAt  (an update if the key exists)
+            from: $n
+            to: $c
+            role: "dev"
+          insert Knows
+            from: $n
+            to: "ada"
+            default or null: since, weight
+          update Person
+            status: "active"
+            mail: null
+            where name = $n and (age > 3 or not (age in [1, 2]))
+    """)
+
+
+def test_a_delete() -> None:
+    assert shown("query drop($a: String) { delete Knows where from = $a or @id = $a }") == golden("""
+        query drop($a: String)
+          delete Knows
+            where from = $a or @id = $a
+    """)
+
+
+@pytest.mark.parametrize(
+    "value,text",
+    [
+        (None, "null"),
+        (True, "true"),
+        (-3, "-3"),
+        (1.0, "1.0"),
+        (1e300, "1.0e300"),
+        ('a"b', r'"a\"b"'),
+        (date(2026, 1, 2), 'date("2026-01-02")'),
+        (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 'datetime("2026-01-02T03:04:05Z")'),
+        ((1, 2), "[1, 2]"),
+        (tuple(range(20)), "[0, 1, 2, 3, 4, 5, 6, 7, … 12 more]"),
+        (b"abc", "<3 bytes>"),
+    ],
+)
+def test_a_value_is_shown_as_the_language_writes_it(value: Value, text: str) -> None:
+    assert value_text(value) == text
+
+
+def test_a_long_text_is_clipped() -> None:
+    assert len(value_text("x" * 10_000)) < 100

@@ -1,0 +1,74 @@
+"""Writes docs/reference/cli.md from the commands. Run by `make docs`; a test fails when the page is stale."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from omnigraph.cli.failure import EXIT_BROKEN_PIPE, EXIT_CODES, EXIT_INTERRUPTED
+from omnigraph.cli.main import cli
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
+WIDTH = 100
+
+INTRODUCTION = """\
+# Command line
+
+<!-- Written by tools/cli_reference.py (`make docs`). Don't edit by hand. -->
+
+`omnigraph COMMAND`, or `python -m omnigraph COMMAND`. The commands below are all there are today; those that open a
+graph come with the storage engine.
+
+- **Text** for people goes to stdout. Colours appear on a terminal only; `NO_COLOR` and `--color never` turn them off.
+- **`--json`** prints exactly one JSON document on stdout, and nothing else goes there.
+- **Errors** go to stderr, as text, or with `--json` as one document
+  `{"error": {"code", "kind", "message", …facts}}`; stdout is then empty. What each code means: [errors](errors.md).
+- **Findings** about a text (`lint`, `fmt`) are a result, not an error: with `--json` they are in the document
+  on stdout.
+- **`-`** as a file is stdin. Files are UTF-8, at most 16 MiB.
+- `OMNIGRAPH_DEBUG=1` adds the traceback to an error.
+
+## Exit codes
+
+| code | meaning | kinds of error |
+|---|---|---|
+"""
+
+MEANINGS = {
+    1: "failure: a finding that is an error, or an error without a code of its own",
+    2: "usage: the command was called wrongly",
+    3: "conflict: somebody else was first",
+    4: "not found: a file, graph, branch or name does not exist",
+    5: "the storage or server is unavailable",
+    6: "corrupt, or a format that this release does not read",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    return INTRODUCTION + "\n".join(_exit_codes()) + "\n" + "".join(_sections(cli, "omnigraph", None))
+
+
+def _exit_codes() -> Iterator[str]:
+    yield "| 0 | done | |"
+    for code, meaning in MEANINGS.items():
+        kinds = ", ".join(f"`{kind.value}`" for kind, number in EXIT_CODES.items() if number == code)
+        yield f"| {code} | {meaning} | {kinds} |"
+    yield f"| {EXIT_INTERRUPTED} | interrupted (Ctrl-C) | |"
+    yield f"| {EXIT_BROKEN_PIPE} | the reader of the output went away | |"
+
+
+def _sections(command: click.Command, path: str, parent: click.Context | None) -> Iterator[str]:
+    context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, max_content_width=WIDTH)
+    context.terminal_width = WIDTH
+    yield f"\n## `{path}`\n\n```text\n{context.get_help()}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None:
+                yield from _sections(below, f"{path} {name}", context)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.name}")

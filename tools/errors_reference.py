@@ -1,0 +1,74 @@
+"""Writes docs/reference/errors.md from the errors. Run by `make docs`; a test fails when the page is stale."""
+
+import ast
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+
+import omnigraph
+from omnigraph.cli.failure import EXIT_CODES
+from omnigraph.errors import Kind, OmnigraphError
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "errors.md"
+
+INTRODUCTION = """\
+# Errors
+
+<!-- Written by tools/errors_reference.py (`make docs`). Don't edit by hand. -->
+
+Every error that omnigraph raises on purpose is an `OmnigraphError`. Its **kind** says what to do, its **code** names
+the case, and its facts are attributes (with `--json`: fields beside `code`, `kind` and `message`).
+Findings about the text of a schema or query are values, not errors; they have codes of their own:
+[diagnostics](diagnostics.md).
+
+## Kinds
+
+| kind | exit code | what to do |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    kinds = [f"| `{kind.value}` | {EXIT_CODES[kind]} | {told} |" for kind, told in _kinds()]
+    codes = [f"| `{error.code}` | `{error.kind.value}` | `{error.__name__}` | {_told(error)} |" for error in errors()]
+    head = "## Codes\n\n| code | kind | class | when |\n|---|---|---|---|"
+    usage = "| `usage` | `usage` | | The command was called wrongly: an unknown command or option, a missing value. |"
+    return INTRODUCTION + "\n".join([*kinds, "", head, *codes, usage]) + "\n"
+
+
+def errors() -> list[type[OmnigraphError]]:
+    """Every error class of the package, by code."""
+    for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
+        if module.name != "omnigraph.__main__":
+            import_module(module.name)
+    return sorted(set(_below(OmnigraphError)), key=lambda error: (error.code, error.__name__))
+
+
+def _below(error: type[OmnigraphError]) -> Iterator[type[OmnigraphError]]:
+    if error.__module__.startswith("omnigraph."):
+        yield error
+    for child in error.__subclasses__():
+        yield from _below(child)
+
+
+def _told(error: type[OmnigraphError]) -> str:
+    if error is OmnigraphError:
+        return "A bug of omnigraph, or an error of a newer release."
+    return " ".join(inspect.cleandoc(error.__doc__ or "").partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _kinds() -> Iterator[tuple[Kind, str]]:
+    """Each kind with the sentence that stands below it in the source."""
+    (body,) = (node.body for node in ast.parse(inspect.getsource(Kind)).body if isinstance(node, ast.ClassDef))
+    for assigned, told in pairwise(body):
+        if isinstance(assigned, ast.Assign) and isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant):
+            yield Kind[ast.unparse(assigned.targets[0])], str(told.value.value)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.name}")
