@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from faulty_proxy import ALWAYS, MANIFEST_PUT, SIDECAR, Act, Fault, FaultyProxy
-from omnigraph.commit import audit
+from lance import LanceDataset
+from omnigraph.commit import audit, publisher
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.recovery import recover
@@ -71,6 +72,12 @@ def world(direct: Options) -> Session:
     return seeded_world(fresh_uri(), direct)
 
 
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writers of this test stand for different processes: the mutex between threads is not theirs."""
+    monkeypatch.setattr(publisher, "gate", lambda *_: threading.Lock())
+
+
 def opened(world: Session, options: Options) -> Session:
     session = open_session(world.uri, is_read_only=False, runtime=runtime(options))
     session.head()
@@ -125,7 +132,7 @@ def test_a_swap_whose_response_is_lost_is_committed_once(
 
 
 def test_a_lost_response_is_committed_even_when_others_have_written_since(
-    world: Session, impatient: Options, proxy: FaultyProxy
+    world: Session, impatient: Options, proxy: FaultyProxy, apart: None
 ) -> None:
     writer = opened(world, impatient)
     others: list[str] = []
@@ -142,37 +149,30 @@ def test_a_lost_response_is_committed_even_when_others_have_written_since(
     assert {"n", "other", "m"} <= set(state(world)["node:A"])
 
 
-def test_when_lance_cannot_tell_the_next_version_is_looked_at(
-    world: Session, through: Options, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+def test_a_lost_response_that_lance_cannot_settle_never_takes_away_what_others_wrote_since(
+    world: Session, direct: Options, apart: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every answer to the swap is lost, and somebody else writes before we look: their commit must survive ours."""
-    from lance import LanceDataset
-
-    writer = opened(world, through)
+    writer = opened(world, direct)
     right = LanceDataset.commit
     others: list[str] = []
 
     def commit(base: LanceDataset, transaction: object, **options: object) -> LanceDataset:
         made = right(base, transaction, **options)
-        if options.get("detached") or base.uri != f"{world.uri}/__manifest":
+        if options.get("detached"):
             return made
         if not others:
-            others.append("writing")
-            others.append(insert(world, "other"))
-        if len(others) > 2:
-            return made
+            with monkeypatch.context() as calm:
+                calm.setattr(LanceDataset, "commit", staticmethod(right))
+                others.append(insert(world, "other"))
         raise OSError("LanceError(IO): Generic S3 error: no answer")
 
-    monkeypatch.setattr(LanceDataset, "commit", staticmethod(commit))
-    with pytest.raises(OSError, match="no answer"):
-        raise OSError("no answer")
-    mine = insert(writer, "n")
-    others.append("answering again")
+    with monkeypatch.context() as broken:
+        broken.setattr(LanceDataset, "commit", staticmethod(commit))
+        mine = insert(writer, "n")
     later = insert(writer, "m")
 
-    assert history(world)[:3] == [later, others[1], mine]
+    assert history(world)[:3] == [later, others[0], mine]
     assert {"n", "other", "m"} <= set(state(world)["node:A"])
-    assert proxy.count("PUT", MANIFEST_PUT) >= 2
 
 
 @pytest.mark.parametrize("status", [412, 500])
@@ -266,7 +266,7 @@ def parked_swap(writer: Session, world: Session, fault: Fault, proxy: FaultyProx
 
 
 def test_a_swap_that_lands_behind_the_head_is_not_acknowledged_there(
-    world: Session, through: Options, proxy: FaultyProxy
+    world: Session, through: Options, proxy: FaultyProxy, apart: None
 ) -> None:
     writer = opened(world, through)
     others: list[str] = []
@@ -392,7 +392,7 @@ def test_a_swap_that_is_refused_for_good_is_unknown_within_bounds(
     with pytest.raises(OutcomeUnknownError):
         insert(writer, "n")
 
-    assert proxy.count("PUT", MANIFEST_PUT) <= 30
+    assert proxy.count("PUT", MANIFEST_PUT) == 0
     assert len(history(world)) == 2
     proxy.clear()
     assert insert(writer, "m")
