@@ -1,5 +1,7 @@
 """Small graphs for the tests of the commit core: five tables of (id, v), and one number per table to compare."""
 
+import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +17,15 @@ from omnigraph.runtime import Runtime
 
 TABLES = ("node:A", "node:B", "node:C", "node:D", "node:E")
 SCHEMA = "\n".join(f"node {key[-1]} {{ v: I64 }}" for key in TABLES)
-FAST = Options(durability=Durability.OS, heartbeat_seconds=0.1, lease_seconds=0.4, backoff_seconds=0.01)
+STORAGE = "OMNIGRAPH_TEST_STORAGE"
+"""The environment variable, JSON, that tells the processes of a test how to reach an object store."""
+FAST = Options(
+    durability=Durability.OS,
+    heartbeat_seconds=0.1,
+    lease_seconds=0.4,
+    backoff_seconds=0.01,
+    storage=json.loads(os.environ.get(STORAGE, "{}")),
+)
 """Settings for tests: no flushing, and a lease short enough to wait for."""
 
 State = dict[str, dict[str, int]]

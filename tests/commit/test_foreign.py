@@ -17,7 +17,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.storage.handles import PinUnreadableError
 from omnigraph.storage.layout import MANIFEST, version_file
-from omnigraph.storage.swap import NewestVersionDamagedError
+from omnigraph.storage.swap_errors import NewestVersionDamagedError
 from worlds import TABLES, new_world, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 

@@ -18,10 +18,15 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from worlds import rows, state
+from worlds import FAST, rows, state
 
 RACING = Options(
-    durability=Durability.OS, heartbeat_seconds=5, lease_seconds=30, backoff_seconds=0.02, publish_rounds=8
+    durability=Durability.OS,
+    heartbeat_seconds=5,
+    lease_seconds=30,
+    backoff_seconds=0.02,
+    publish_rounds=8,
+    storage=FAST.storage,
 )
 LISTS = ("node:L", "node:M", "node:N")
 LIST_SCHEMA = "\n".join(f"node {key[-1]} {{ items: String }}" for key in LISTS)

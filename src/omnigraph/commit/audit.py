@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from omnigraph.storage.layout import AUDIT
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import SwapLostError, SwapTable, TableMissingError, create_swap_table, open_table
+from omnigraph.storage.swap import SwapTable, create_swap_table, open_table
+from omnigraph.storage.swap_errors import SwapLostError, TableMissingError
 
 SCHEMA = pa.schema(
     [

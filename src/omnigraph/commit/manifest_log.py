@@ -21,15 +21,8 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import (
-    NewestVersionDamagedError,
-    PreparedSwap,
-    SwapLostError,
-    SwapTable,
-    TableMissingError,
-    create_swap_table,
-    open_table,
-)
+from omnigraph.storage.swap import PreparedSwap, SwapTable, create_swap_table, open_table
+from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
 from omnigraph.telemetry import log
 
 TRIM_EVERY = 100

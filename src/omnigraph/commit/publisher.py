@@ -22,7 +22,7 @@ from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import SwapLostError
+from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.storage.versions import apply, create_table, version_files
 from omnigraph.telemetry import log as telemetry_log
 

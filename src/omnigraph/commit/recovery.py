@@ -19,7 +19,7 @@ from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.objects import ObjectChangedError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import SwapLostError
+from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.telemetry import log
 
 ACTOR = "omnigraph:recovery"

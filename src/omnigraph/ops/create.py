@@ -17,7 +17,7 @@ from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import SCHEMA_COPY, TOP_LEVEL, table_path
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import SwapLostError
+from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import log as telemetry_log
 

@@ -13,59 +13,14 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import OmnigraphError
 from omnigraph.storage.layout import FORMAT, version_file, version_number
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
 
 DAMAGE_DEPTH = 10
 """How many versions are tried when the newest can't be read."""
-
-
-class SwapLostError(OmnigraphError):
-    """Somebody else made the next version first."""
-
-    kind = Kind.CONFLICT
-    code = "swap_lost"
-
-    def __init__(self, path: str, version: int) -> None:
-        super().__init__(path, version)
-        self.path, self.version = path, version
-
-    def __str__(self) -> str:
-        return f"{self.path} has moved on from version {self.version}"
-
-
-class TableMissingError(OmnigraphError):
-    """There is no such table, or nothing that can be read as one."""
-
-    kind = Kind.NOT_FOUND
-    code = "table_missing"
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"there is no table at {self.path}"
-
-
-class NewestVersionDamagedError(OmnigraphError):
-    """The newest version of a table can't be read, for instance after a power loss without flush."""
-
-    kind = Kind.CORRUPT
-    code = "newest_version_damaged"
-
-    def __init__(self, path: str, version: int, readable: int, reason: str) -> None:
-        super().__init__(path, version, readable, reason)
-        self.path, self.version, self.readable, self.reason = path, version, readable, reason
-
-    def __str__(self) -> str:
-        return (
-            f"version {self.version} of {self.path}, the newest, can't be read ({self.reason})."
-            " Older commits are intact:"
-            " read one with --snapshot, and run `omnigraph repair` to go back to the newest readable one"
-        )
 
 
 @dataclass(frozen=True, slots=True)
