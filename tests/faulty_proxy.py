@@ -63,10 +63,10 @@ class Fault:
     status: int = 503
     seconds: float = PATIENCE
     then: Callable[[], None] | None = None
-    arrived: threading.Event = field(default_factory=threading.Event)
-    release: threading.Event = field(default_factory=threading.Event)
-    forwarded: threading.Event = field(default_factory=threading.Event)
-    _seen: int = 0
+    arrived: threading.Event = field(default_factory=threading.Event, init=False)
+    release: threading.Event = field(default_factory=threading.Event, init=False)
+    forwarded: threading.Event = field(default_factory=threading.Event, init=False)
+    _seen: int = field(default=0, init=False)
 
     def matches(self, method: str, path: str) -> bool:
         """Whether it is this fault's turn; counts the request."""

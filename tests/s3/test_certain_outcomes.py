@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import lance
 import pytest
-from faulty_proxy import ALWAYS, MANIFEST_PUT, SIDECAR, Act, Fault, FaultyProxy
 from lance import LanceDataset
+
+from faulty_proxy import ALWAYS, MANIFEST_PUT, SIDECAR, Act, Fault, FaultyProxy
 from omnigraph.commit import audit, publisher
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.plan import ConflictError
@@ -186,6 +188,42 @@ def test_an_init_whose_response_is_lost_has_made_the_graph(
     found = open_session(session.uri, is_read_only=True, runtime=runtime(direct))
     assert history(found) == history(session)
     assert len(history(found)) == 1
+
+
+def breaks_at_the_manifest(monkeypatch: pytest.MonkeyPatch, *, is_made: bool) -> None:
+    """Lance can't tell whether the first version of a manifest was made."""
+    right = lance.write_dataset
+
+    def write_dataset(data: object, uri: str, **options: object) -> LanceDataset:
+        if not uri.endswith("/__manifest"):
+            return right(data, uri, **options)
+        if is_made:
+            right(data, uri, **options)
+        raise OSError("LanceError(IO): Generic S3 error: no answer")
+
+    monkeypatch.setattr(lance, "write_dataset", write_dataset)
+
+
+def test_an_init_that_lance_cannot_settle_is_settled_by_looking(
+    direct: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaks_at_the_manifest(monkeypatch, is_made=True)
+
+    session = new_world(fresh_uri(), direct)
+
+    assert len(history(session)) == 1
+    assert insert(session, "n")
+
+
+def test_an_init_that_may_yet_arrive_is_unknown(direct: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = fresh_uri()
+    breaks_at_the_manifest(monkeypatch, is_made=False)
+
+    with pytest.raises(OutcomeUnknownError, match="no answer"):
+        new_world(uri, direct)
+
+    monkeypatch.undo()
+    assert insert(new_world(uri, direct), "n")
 
 
 def test_an_init_that_cannot_write_the_copy_of_the_schema_has_made_the_graph(

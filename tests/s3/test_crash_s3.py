@@ -7,6 +7,7 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
+
 from s3_server import fresh_uri, s3_server
 from worlds import FAST, STORAGE, TABLES, seeded_world, state
 from zygote import Zygote

@@ -7,6 +7,7 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
+
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from race.checker import Txn, anomalies

@@ -7,6 +7,7 @@ import pytest
 
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
+from omnigraph.storage.index_staging import stage_index
 from omnigraph.storage.staging import (
     Change,
     DuplicateRowError,
@@ -50,6 +51,8 @@ def stage(table: Table, change: Change) -> Staged:
             return stage_delete(table, ["a", "nobody"])
         case Change.OVERWRITE:
             return stage_overwrite(table, rows({"e": 5}))
+        case Change.INDEX:
+            return stage_index(table, "id", "BTREE", "id_btree")
 
 
 AFTER = {
@@ -57,6 +60,7 @@ AFTER = {
     Change.UPSERT: {"a": 10, "b": 2, "c": 3, "d": 4, "e": 5},
     Change.DELETE: {"b": 2, "c": 3, "d": 4},
     Change.OVERWRITE: {"e": 5},
+    Change.INDEX: {"a": 1, "b": 2, "c": 3, "d": 4},
 }
 
 

@@ -106,14 +106,13 @@ class Table:
         dataset = self.handles.open(self.path, self.version)
         with self._reading():
             fragments = {fragment.fragment_id for fragment in dataset.get_fragments()}
-            found: dict[str, tuple[tuple[str, ...], str, set[int]]] = {}
-            for index in dataset.list_indices():
-                covered = found.setdefault(index["name"], (tuple(index["fields"]), index["type"], set()))[2]
-                covered |= set(index["fragment_ids"]) & fragments
-        return tuple(
-            IndexCoverage(name, columns, kind, len(covered), len(fragments))
-            for name, (columns, kind, covered) in sorted(found.items())
-        )
+            indexes = dataset.describe_indices()
+        found = []
+        for index in indexes:
+            covered = {number for segment in index.segments for number in segment.fragment_ids} & fragments
+            columns = tuple(index.field_names)
+            found.append(IndexCoverage(index.name, columns, index.index_type, len(covered), len(fragments)))
+        return tuple(sorted(found, key=lambda index: index.name))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -28,6 +28,7 @@ class Change(Enum):
     UPSERT = "upsert"
     DELETE = "delete"
     OVERWRITE = "overwrite"
+    INDEX = "index"
 
 
 class StagedDecodeError(OmnigraphError):
@@ -58,6 +59,22 @@ class DuplicateRowError(OmnigraphError):
         return f"two rows for {self.path} have the id `{self.row_id}`; give each id once"
 
 
+class OutdatedSegmentError(OmnigraphError):
+    """An index segment was built from fragments that the table does not have any more."""
+
+    kind = Kind.CONFLICT
+    code = "index_segment_outdated"
+
+    def __init__(self, path: str, index: str) -> None:
+        super().__init__(path, index)
+        self.path, self.index = path, index
+
+    def __str__(self) -> str:
+        return (
+            f"the index {self.index} was built from rows of {self.path} that were rewritten meanwhile: build it again"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
     """One table's staged write, as plain data."""
@@ -78,6 +95,10 @@ class Staged:
     taken_rows: int = 0
     """How many rows of `base` go."""
     base_rows: int = 0
+    indexes: tuple[str, ...] = ()
+    """New index segments, as JSON (see `index_staging`)."""
+    replaced_indexes: tuple[str, ...] = ()
+    """Segments that the new ones take the place of."""
 
     @property
     def rows_after(self) -> int:
@@ -88,13 +109,16 @@ class Staged:
     @property
     def has_effect(self) -> bool:
         """Whether applying this changes the table at all."""
-        return bool(self.written or self.taken_rows or self.change is Change.OVERWRITE)
+        return bool(self.written or self.taken_rows or self.indexes or self.change is Change.OVERWRITE)
 
     @property
     def files(self) -> tuple[str, ...]:
         """Every file this write made, relative to the root: what to flush, and what to reclaim when it dies."""
         data = [f"{self.path}/data/{file['path']}" for text in self.written for file in json.loads(text)["files"]]
-        return (*data, *(f"{self.path}/{deletion_path(json.loads(text))}" for text in self.updated))
+        deletions = [f"{self.path}/{deletion_path(json.loads(text))}" for text in self.updated]
+        segments = [json.loads(text) for text in self.indexes]
+        indexes = [f"{self.path}/_indices/{one['uuid']}/{file}" for one in segments for file, _ in one["files"]]
+        return (*data, *deletions, *indexes)
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON; versions are text because they exceed 2^63."""
@@ -109,6 +133,8 @@ class Staged:
             "removed": list(self.removed),
             "taken_rows": self.taken_rows,
             "base_rows": self.base_rows,
+            "indexes": list(self.indexes),
+            "replaced_indexes": list(self.replaced_indexes),
         }
 
     @classmethod
@@ -129,6 +155,8 @@ class Staged:
                 removed=tuple(_count(n) for n in _list(data["removed"])),
                 taken_rows=_count(data["taken_rows"]),
                 base_rows=_count(data["base_rows"]),
+                indexes=_texts(data["indexes"]),
+                replaced_indexes=_texts(data["replaced_indexes"]),
             )
         except ValueError as error:
             raise StagedDecodeError(str(error)) from error
@@ -177,9 +205,26 @@ def stage_fragments(
 
 
 def restage(staged: Staged, table: Table) -> Staged:
-    """The same write on another version: written fragments are reused, deletions are computed anew."""
+    """The same write on another version: written fragments are reused, deletions are computed anew.
+
+    An index segment fits only while the fragments it was built from are what they were; else OutdatedSegmentError.
+    """
+    if staged.indexes:
+        _check_segments(staged, table)
     moved = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
     return _with_deletions(moved, table)
+
+
+def _check_segments(staged: Staged, table: Table) -> None:
+    """Rows may have been deleted from the fragments, which an index bears; their files may not have changed."""
+    before = table.handles.open(staged.path, staged.base)
+    after = table.handles.open(table.path, table.version)
+    there = {fragment.fragment_id: fragment.metadata.files for fragment in after.get_fragments()}
+    known = {fragment.fragment_id: fragment.metadata.files for fragment in before.get_fragments()}
+    for text in staged.indexes:
+        segment = json.loads(text)
+        if any(there.get(number) != known[number] for number in segment["fragment_ids"]):
+            raise OutdatedSegmentError(table.path, segment["name"])
 
 
 def deletion_path(fragment: Mapping[str, object]) -> str:

@@ -13,6 +13,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.handles import Handles
+from omnigraph.storage.index_staging import index_from_json
 from omnigraph.storage.layout import FORMAT, detached_file, version_file
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.staging import ID, Change, Staged
@@ -60,7 +61,7 @@ def create_table(store: Store, path: str, schema: pa.Schema) -> int:
 
 def apply(handles: Handles, staged: Staged, base: int) -> int:
     """One detached version of the table: `base` with the staged write. Its number; nobody sees it yet."""
-    if staged.base != base and (staged.updated or staged.removed):
+    if staged.base != base and (staged.updated or staged.removed or staged.indexes):
         raise StaleBaseError(staged.path, staged.base, base)
     dataset = handles.open(staged.path, base)
     operation = _operation(staged, dataset)
@@ -101,6 +102,9 @@ def _operation(staged: Staged, dataset: LanceDataset) -> LanceOperation.BaseOper
         return LanceOperation.Append(written)
     if staged.change is Change.OVERWRITE:
         return LanceOperation.Overwrite(dataset.lance_schema, written)
+    if staged.change is Change.INDEX:
+        new, old = ([index_from_json(text) for text in texts] for texts in (staged.indexes, staged.replaced_indexes))
+        return LanceOperation.CreateIndex(new, old)
     updated = [FragmentMetadata.from_json(text) for text in staged.updated]
     if staged.change is Change.DELETE:
         return LanceOperation.Delete(updated, list(staged.removed), json.dumps({"ids": len(staged.keys)}))
