@@ -23,7 +23,7 @@ class Options:
     lease_seconds: float = 60.0
     """A sidecar that was not renewed for so long belongs to a dead operation."""
     publish_rounds: int = 5
-    """How often a publish is tried against a moving head before it is a conflict."""
+    """How many rounds may be lost over tables of the write itself before it is a conflict."""
     backoff_seconds: float = 0.05
     """The first wait between two rounds; it doubles, with jitter."""
     head_commits: int = 128

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,24 @@ def test_a_write_after_a_maintenance_only_advance_succeeds(world: Session) -> No
     )
 
     assert state(world)["node:A"] == {"z": 26}
+
+
+def test_maintenance_never_makes_a_write_fail_even_when_its_commits_are_sealed(tmp_path: Path) -> None:
+    sealing = replace(FAST, head_commits=2)
+    session = seeded_world(tmp_path / "g", sealing)
+    base = session.head()
+    other = reopened(session, sealing)
+    for _ in range(5):
+        table = other.tables(other.snapshot()).table("node:A")
+        move = Move(table_key="node:A", staged=stage_upsert(table, rows({"a": 1})))
+        plan = CommitPlan(base=other.head(), operation="optimize", actor="m", moves=(move,))
+        publish(other.log, other.handles, plan)
+
+    write_tables(
+        session, [TableWrite(table_key="node:A", overwrite=rows({"z": 26}))], operation="load", actor="late", base=base
+    )
+
+    assert state(session)["node:A"] == {"z": 26}
 
 
 REQUIREMENTS: dict[str, tuple[Requirement, dict[str, int] | None, list[str] | None]] = {

@@ -9,6 +9,7 @@ from omnigraph.commit import publisher
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, ConflictError
 from omnigraph.commit.rebase import rebase
+from omnigraph.commit.records import Commit
 from omnigraph.commit.requirement import RowsUnchanged
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.lang.source import Source
@@ -18,6 +19,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
+from omnigraph.storage.handles import Handles
 from worlds import FAST, rows, state
 
 RACING = Options(
@@ -193,17 +195,17 @@ def plant(bug: str) -> None:
     """Break the publisher of this process on purpose, so that the checker can be seen to notice."""
     right = rebase
 
-    def without_requirements(plan: CommitPlan, now: Head, handles: object) -> CommitPlan:
+    def without_requirements(plan: CommitPlan, now: Head, between: list[Commit], handles: Handles) -> CommitPlan:
         """Bug: what the write relied on is not looked at again."""
         import dataclasses
 
-        return right(dataclasses.replace(plan, requirements=()), now, handles)  # type: ignore[arg-type]
+        return right(dataclasses.replace(plan, requirements=()), now, between, handles)
 
-    def on_the_stale_pin(plan: CommitPlan, now: Head, handles: object) -> CommitPlan:
+    def on_the_stale_pin(plan: CommitPlan, now: Head, between: list[Commit], handles: Handles) -> CommitPlan:
         """Bug: the staged write stays on the pin it was made for, and takes the place of what others wrote."""
         import dataclasses
 
-        del handles
+        del handles, between
         manifest = now.snapshot.manifest
         stale = {**manifest.pins, **{m.table_key: plan.base.snapshot.pins[m.table_key] for m in plan.moves}}
         snapshot = dataclasses.replace(now.snapshot, manifest=dataclasses.replace(manifest, pins=stale))

@@ -19,8 +19,9 @@ from omnigraph.commit.records import (
     TagRecord,
 )
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
 
-STAMP = 4
+STAMP = INTERNAL_SCHEMA_VERSION
 LAYOUT = "detached-pins"
 STAMP_KEY = b"omnigraph:internal_schema_version"
 LAYOUT_KEY = b"omnigraph:layout"

@@ -6,6 +6,7 @@ The only module that swaps the manifest.
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import pyarrow as pa
 
@@ -135,6 +136,10 @@ class ManifestLog:
             commits, _ = decode_journal(head.table.sealed(index))
             yield from reversed(commits)
 
+    def since(self, head: Head, seq: int) -> list[Commit]:
+        """The commits after `seq`, newest first."""
+        return list(takewhile(lambda commit: commit.seq > seq, self.history(head)))
+
     def schema(self, head: Head, schema_id: str) -> SchemaRecord | None:
         """An accepted schema, present or past."""
         manifest = head.snapshot.manifest
@@ -149,12 +154,7 @@ class ManifestLog:
 
     def contains(self, head: Head, commit_id: str, after_seq: int) -> bool:
         """Whether a commit is part of this state; reads back no further than `after_seq`, which it must follow."""
-        for commit in self.history(head):
-            if commit.seq <= after_seq:
-                return False
-            if commit.id == commit_id:
-                return True
-        return False
+        return any(commit.id == commit_id for commit in self.since(head, after_seq))
 
     def _read(self, table: SwapTable) -> Head:
         check_stamp(table.metadata)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from omnigraph.clock import instant_text
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
-from omnigraph.commit.plan import CommitPlan, ConflictError, NewTable
+from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
 from omnigraph.commit.rebase import check_if_commit, rebase
 from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, PinChange, SchemaRecord
 from omnigraph.commit.sidecar import Lease, Sidecar
@@ -25,6 +25,10 @@ from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.storage.versions import apply, create_table, version_files
 from omnigraph.telemetry import log as telemetry_log
+
+MAX_ROUNDS = 100
+"""How many swaps may be lost in all; rounds lost over tables of one's own are bounded by the options."""
+MAX_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """The pins that the detached versions of a plan give, and the files behind them."""
+    """The pins that the detached versions of a plan give."""
 
     pins: dict[str, Pin]
     new_tables: tuple[NewTable, ...]
-    files: tuple[str, ...]
 
 
 def publish(log: ManifestLog, handles: Handles, plan: CommitPlan) -> Committed:
@@ -151,34 +154,38 @@ def _rounds(
     log: ManifestLog, handles: Handles, plan: CommitPlan, commit_id: str, lease: Lease | None, made: list[str]
 ) -> Committed:
     """Apply and swap until one swap is won. Every file that is made on the way is added to `made`."""
-    store = log.store
-    options, clock, ids = store.runtime.options, store.runtime.clock, store.runtime.ids
+    options, clock, ids = log.store.runtime.options, log.store.runtime.clock, log.store.runtime.ids
     check_if_commit(plan, plan.base.snapshot)
-    created: tuple[Pin, ...] | None = None
-    for round_ in range(options.publish_rounds):
+    workshop = _Workshop(log.store, handles, made)
+    contended = lost = 0
+    while contended < options.publish_rounds and lost < MAX_ROUNDS:
         earlier = _done_before(plan)
         if earlier is not None:
             return Committed(earlier, plan.base, was_there=True)
-        if created is None:
-            created = _create(store, plan)
-        applied = _apply(store, handles, plan, created)
-        made += applied.files
+        applied = workshop.apply(plan)
         if lease is not None:
-            lease.confirm(applied.files)
+            lease.confirm(made)
         manifest = _next_manifest(log, plan, applied, commit_id)
         try:
-            with gate(store.location.uri, log.path):
+            with gate(log.store.location.uri, log.path):
                 head = log.publish(plan.base, manifest)
         except SwapLostError:
-            if round_ + 1 < options.publish_rounds:
-                clock.sleep(ids.jitter(options.backoff_seconds * 2**round_))
-            plan = rebase(plan, log.latest(), handles)
+            lost += 1
+            clock.sleep(ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
+            newest = log.latest()
+            contended += _is_contended(plan, newest)
+            plan = rebase(plan, newest, log.since(newest, plan.base.snapshot.commit.seq), handles)
             continue
         return Committed(manifest.head_commit, head)
-    base = plan.base.snapshot
-    raise ConflictError(
-        "graph_head", base.commit.id, log.latest().snapshot.commit.id, f"{options.publish_rounds} rounds were lost"
-    )
+    base, found = plan.base.snapshot.commit.id, log.latest().snapshot.commit.id
+    raise ConflictError("graph_head", base, found, f"{lost} rounds were lost to other writers")
+
+
+def _is_contended(plan: CommitPlan, newest: Head) -> bool:
+    """Whether a round was lost over a table that matters to this write; losing to strangers is only bad luck."""
+    before, now = plan.base.snapshot.pins, newest.snapshot.pins
+    mine = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
+    return any(before.get(key) != now.get(key) for key in mine)
 
 
 def _done_before(plan: CommitPlan) -> Commit | None:
@@ -191,29 +198,46 @@ def _done_before(plan: CommitPlan) -> Commit | None:
     return None
 
 
-def _create(store: Store, plan: CommitPlan) -> tuple[Pin, ...]:
-    pins = []
-    for table in plan.new_tables:
+class _Workshop:
+    """Makes a plan's versions, and keeps those of an earlier round that still fit. Every file goes into `made`."""
+
+    def __init__(self, store: Store, handles: Handles, made: list[str]) -> None:
+        self._store, self._handles, self._made = store, handles, made
+        self._created: dict[str, Pin] = {}
+        self._versions: dict[str, tuple[Move, int, int]] = {}
+
+    def apply(self, plan: CommitPlan) -> _Applied:
+        """The pins of new tables and of every moved one, durable and invisible."""
+        files = [file for table in plan.new_tables for file in self._create(table)]
+        pins = dict(self._created)
+        for move in plan.moves:
+            base = pins.get(move.table_key) or plan.base.snapshot.pins[move.table_key]
+            version = self._version(move, base.version, files)
+            branch = plan.base.snapshot.branch
+            pins[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=branch)
+        self._made += files
+        self._store.flush(files)
+        self._store.runtime.faults.reach("publish.flushed")
+        return _Applied(pins, plan.new_tables)
+
+    def _version(self, move: Move, base: int, files: list[str]) -> int:
+        known = self._versions.get(move.table_key)
+        if known is not None and known[0].staged is move.staged and known[1] == base:
+            return known[2]
+        version = apply(self._handles, move.staged, base)
+        self._versions[move.table_key] = (move, base, version)
+        files += [*move.staged.files, *version_files(move.staged.path, [version])]
+        self._store.runtime.faults.reach("publish.applied")
+        return version
+
+    def _create(self, table: NewTable) -> list[str]:
         record = table.record
-        version = create_table(store, record.path, table.schema)
-        pins.append(Pin(table_key=record.table_key, path=record.path, version=version, rows=0))
-    return tuple(pins)
-
-
-def _apply(store: Store, handles: Handles, plan: CommitPlan, created: tuple[Pin, ...]) -> _Applied:
-    pins = {pin.table_key: pin for pin in created}
-    files = [f"{pin.path}/{version_file(pin.version)}" for pin in created]
-    before = plan.base.snapshot.pins
-    for move in plan.moves:
-        staged = move.staged
-        base = pins.get(move.table_key) or before[move.table_key]
-        version = apply(handles, staged, base.version)
-        pins[move.table_key] = replace(base, version=version, rows=staged.rows_after, branch=plan.base.snapshot.branch)
-        files += [*staged.files, *version_files(staged.path, [version])]
-        store.runtime.faults.reach("publish.applied")
-    store.flush(files)
-    store.runtime.faults.reach("publish.flushed")
-    return _Applied(pins, plan.new_tables, tuple(files))
+        if record.table_key in self._created:
+            return []
+        version = create_table(self._store, record.path, table.schema)
+        pin = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
+        self._created[record.table_key] = pin
+        return [f"{pin.path}/{version_file(version)}"]
 
 
 def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit_id: str) -> Manifest:

@@ -1,24 +1,19 @@
 """Moving a plan onto a newer head: what changed meanwhile, and whether the plan may follow."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move
-from omnigraph.commit.records import Snapshot
+from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.staging import restage
 
 
-def changed_tables(base: Snapshot, now: Snapshot) -> set[str]:
-    """The tables whose content somebody changed between the two; maintenance alone is no change.
-
-    When the commits in between are not all at hand, every moved pin counts as a change.
-    """
+def changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> set[str]:
+    """The tables whose content the commits between the two changed; maintenance alone is no change."""
     moved = {key for key in base.pins.keys() | now.pins.keys() if base.pins.get(key) != now.pins.get(key)}
-    between = [commit for commit in now.manifest.commits if commit.seq > base.commit.seq]
-    if not between or between[0].seq != base.commit.seq + 1:
-        return moved
     return moved & {change.table_key for commit in between if not commit.is_maintenance for change in commit.changes}
 
 
@@ -28,15 +23,18 @@ def check_if_commit(plan: CommitPlan, now: Snapshot) -> None:
         raise ConflictError("graph_head", plan.if_commit, now.commit.id, "the branch has moved on")
 
 
-def rebase(plan: CommitPlan, now: Head, handles: Handles) -> CommitPlan:
-    """The plan on the new head, or ConflictError when something it relied on is not so any more."""
+def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Handles) -> CommitPlan:
+    """The plan on the new head, or ConflictError when something it relied on is not so any more.
+
+    `between` are the commits from the plan's base to the new head.
+    """
     base, newer = plan.base.snapshot, now.snapshot
     check_if_commit(plan, newer)
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
-    if plan.schema is not None and base.commit.id != newer.commit.id and changed_tables(base, newer):
+    changed = changed_tables(base, newer, between)
+    if plan.schema is not None and changed:
         raise ConflictError("schema", base.commit.id, newer.commit.id, "data was written while the schema was planned")
-    changed = changed_tables(base, newer)
     before, after = SnapshotTables(handles, base), SnapshotTables(handles, newer)
     for requirement in plan.requirements:
         if requirement.table_key not in changed:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
+
 MAIN = "main"
 MAINTENANCE = frozenset({"optimize", "reindex"})
 """Operations that change how rows are stored, never what they say: they conflict with nothing."""
@@ -19,6 +21,17 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     after: str | None
     rows_before: int = 0
     rows_after: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "table_key": self.table_key,
+            "location": self.path,
+            "before": self.before,
+            "after": self.after,
+            "rows_before": self.rows_before,
+            "rows_after": self.rows_after,
+        }
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -43,6 +56,25 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def is_maintenance(self) -> bool:
         """Whether this commit left every row as it was."""
         return self.operation in MAINTENANCE
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "id": self.id,
+            "parent": self.parent,
+            "merged_parent": self.merged_parent,
+            "seq": self.seq,
+            "branch": self.branch,
+            "actor": self.actor,
+            "at": self.at,
+            "operation": self.operation,
+            "message": self.message,
+            "idempotency_key": self.idempotency_key,
+            "manifest_version": self.manifest_version,
+            "schema_before": self.schema_before,
+            "schema_after": self.schema_after,
+            "changes": [change.to_json() for change in self.changes],
+        }
 
 
 class SchemaRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,6 +132,16 @@ class Pin:
     branch: str = MAIN
     """The branch whose commit made it."""
 
+    def to_json(self) -> dict[str, object]:
+        """What every door shows; the version is text, since it exceeds what JSON's numbers hold."""
+        return {
+            "table_key": self.table_key,
+            "location": self.path,
+            "branch": self.branch,
+            "version": str(self.version),
+            "rows": self.rows,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
@@ -146,3 +188,16 @@ class Snapshot:
     def pin(self, table_key: str) -> Pin:
         """The pin of a table; KeyError when the schema has no such table."""
         return self.manifest.pins[table_key]
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "branch": self.branch,
+            "commit_id": self.commit.id,
+            "at": self.commit.at,
+            "manifest_version": self.manifest_version,
+            "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+            "schema_id": self.manifest.schema.id,
+            "schema_fingerprint": self.manifest.schema.fingerprint,
+            "tables": [pin.to_json() for pin in self.pins.values()],
+        }

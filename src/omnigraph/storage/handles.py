@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import lance
 
@@ -13,6 +14,9 @@ from omnigraph.storage.store import Store
 
 CACHED_HANDLES = 512
 _NOT_LANCE = "not appear to be a Lance file"
+
+PinnedDataset: TypeAlias = lance.LanceDataset
+"""What other rooms call Lance's own dataset, which they may hand on but not import."""
 
 
 class PinUnreadableError(OmnigraphError):
@@ -64,9 +68,15 @@ class Handles:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
+        dataset = self.open_apart(path, version)
+        self.keep(path, dataset)
+        return dataset
+
+    def open_apart(self, path: str, version: int) -> lance.LanceDataset:
+        """As `open`, but a handle that nobody shares: some methods of a handle move it to another version."""
         with counted(self.store.runtime.telemetry, "table"):
             try:
-                dataset = lance.dataset(
+                return lance.dataset(
                     self.store.uri(path),
                     version=version,
                     session=self.store.session,
@@ -76,8 +86,6 @@ class Handles:
                 if is_unreachable(error):
                     raise store_failure(f"open {path}", error) from error
                 raise PinUnreadableError(path, version, reason_of(error)) from error
-        self.keep(path, dataset)
-        return dataset
 
     def keep(self, path: str, dataset: lance.LanceDataset) -> None:
         """Remember a handle that a write has just made, so that reading it needs no request."""

@@ -13,6 +13,9 @@ SCHEMA_COPY = "_schema.pg"
 FORMAT: Final = "2.2"
 """Lance's storage version of every table."""
 
+INTERNAL_SCHEMA_VERSION: Final = 4
+"""The version of the stored format that this software writes and reads."""
+
 TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY})
 """Everything that may lie directly below a root; an init refuses a place that holds anything else."""
 

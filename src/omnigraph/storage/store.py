@@ -1,6 +1,5 @@
 """One graph's storage: its location, control objects and Lance settings, shared by every table."""
 
-import threading
 from collections.abc import Iterable
 
 from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
@@ -21,7 +20,6 @@ class Store:
         self.location, self.runtime = location, runtime
         self.session = Session()
         self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
-        self.lock = threading.Lock()
 
     @property
     def lance_options(self) -> dict[str, str] | None:
