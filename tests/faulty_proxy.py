@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from typing import Self
 from urllib.parse import urlsplit
 
 PATIENCE = 30.0
@@ -108,7 +109,7 @@ class FaultyProxy:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="faulty-proxy")
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def __enter__(self) -> "FaultyProxy":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

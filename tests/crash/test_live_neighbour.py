@@ -91,7 +91,7 @@ def test_a_neighbour_of_a_dying_writer_is_never_blocked_and_clears_up(
 
     assert ended.was_killed
     assert costs == [alone, alone], "one round each: nothing was in their way"
-    steps = ({}, {"while it hangs": 1}, {"while it hangs": 1, "when it is dead": 1})
+    steps: tuple[dict[str, int], ...] = ({}, {"while it hangs": 1}, {"while it hangs": 1, "when it is dead": 1})
     assert seen == [
         {key: {**values, **step} if key in ("node:A", "node:C") else values for key, values in expected.items()}
         for step in steps

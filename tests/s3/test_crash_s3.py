@@ -45,7 +45,10 @@ def zygote(storage: dict[str, str]) -> Iterator[Zygote]:
     zygote.close()
 
 
-@pytest.mark.parametrize("kind", AFTER)
+@pytest.mark.parametrize(
+    "kind",
+    ["upsert", pytest.param("append", marks=pytest.mark.soak), pytest.param("overwrite", marks=pytest.mark.soak)],
+)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_writer_killed_on_s3_leaves_all_or_nothing(
     kind: str, point: str, storage: dict[str, str], zygote: Zygote

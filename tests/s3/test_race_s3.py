@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from unittest import mock
 
 import pytest
@@ -46,7 +47,7 @@ def is_a_line(session: Session, commits: int) -> bool:
     """Whether the history is one line without gaps, of this length."""
     history = list(session.log.history(session.head()))
     return [commit.seq for commit in history] == list(range(commits))[::-1] and all(
-        later.parent == earlier.id for later, earlier in zip(history, history[1:], strict=False)
+        later.parent == earlier.id for later, earlier in pairwise(history)
     )
 
 
@@ -83,10 +84,10 @@ def test_histories_on_s3_are_strictly_serializable(storage: dict[str, str], zygo
     ended = together(zygote, "list_append", jobs)
     final = zygote.run("race.jobs:lists", {"uri": uri})
 
-    history = [Txn(**entry) for one in ended for entry in one.result]  # type: ignore[attr-defined]
+    history = [Txn(**entry) for one in ended for entry in one.result]
     assert len(history) == 3 * 20
     assert sum(txn.outcome == "ok" and bool(txn.appends) for txn in history) >= 10
-    assert anomalies(history, final.result) == []  # type: ignore[arg-type]
+    assert anomalies(history, final.result) == []
     session = open_session(uri, is_read_only=True, runtime=runtime(replace(FAST, storage=storage)))
     assert len(list(session.log.history(session.head()))) == 1 + sum(
         txn.outcome == "ok" and bool(txn.appends) for txn in history

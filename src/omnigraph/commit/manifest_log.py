@@ -27,7 +27,8 @@ from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostErr
 from omnigraph.telemetry import log
 
 TRIM_EVERY = 100
-SWAP_TRIES = 4
+SWAP_TRIES = 2
+"""Lance and its HTTP client retry by themselves; this is once more, after all of that."""
 
 
 class NotAGraphError(OmnigraphError):

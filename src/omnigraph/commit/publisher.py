@@ -56,10 +56,11 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan) -> Committed:
     store = log.store
     store.runtime.faults.reach("publish.staged")
     commit_id = store.runtime.ids.ulid()
-    lease = _arm(store, log, plan, commit_id) if plan.needs_sidecar else None
     made = [file for move in plan.moves for file in move.staged.files]
+    lease: Lease | None = None
     try:
-        if lease is not None:
+        if plan.needs_sidecar:
+            lease = _arm(store, log, plan, commit_id)
             store.runtime.faults.reach("publish.armed")
         done = _rounds(log, handles, plan, commit_id, lease, made)
     except OutcomeUnknownError:

@@ -96,12 +96,14 @@ def list_sidecars(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar]
 
 def store_now(store: Store) -> datetime:
     """The store's own clock, so that ages are never measured across two clocks."""
-    key = f"{_CLOCK}/{store.runtime.ids.ulid()}"
-    store.objects.put(key, b"")
-    try:
-        return store.objects.get(key).info.modified
-    finally:
-        store.objects.delete(key)
+    while True:
+        store.objects.put(_CLOCK, b"")
+        try:
+            now = store.objects.get(_CLOCK).info.modified
+        except ObjectMissingError:
+            continue  # another recovery has just removed it
+        store.objects.delete(_CLOCK)
+        return now
 
 
 class Lease:
