@@ -1,6 +1,6 @@
 """Commits: list them with filters, show one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 
@@ -31,7 +31,8 @@ def list_commits(
     session: Session, *, filters: Mapping[str, str] | None = None, limit: int | None = None
 ) -> list[Commit]:
     """The branch's commits, newest first; `limit` bounds both the result and, without filters, the cost."""
-    wanted = (commit for commit in session.log.history(session.head()) if _matches(commit, filters or {}))
+    tests = [_test(name, value) for name, value in (filters or {}).items()]
+    wanted = (commit for commit in session.log.history(session.head()) if all(test(commit) for test in tests))
     return list(islice(wanted, limit))
 
 
@@ -44,24 +45,20 @@ def show_commit(session: Session, commit_id: str) -> Commit:
     raise CommitMissingError(commit_id, session.log.branch)
 
 
-def _matches(commit: Commit, filters: Mapping[str, str]) -> bool:
-    for name, value in filters.items():
-        match name:
-            case "actor":
-                if commit.actor != value:
-                    return False
-            case "operation":
-                if commit.operation != value:
-                    return False
-            case "since":
-                if parse_instant(commit.at) < _instant(name, value):
-                    return False
-            case "until":
-                if parse_instant(commit.at) > _instant(name, value):
-                    return False
-            case _:
-                raise BadFilterError(name, f"use one of {', '.join(FILTERS)}")
-    return True
+def _test(name: str, value: str) -> Callable[[Commit], bool]:
+    """A filter as a function, or BadFilterError: before the history is read, whatever it holds."""
+    match name:
+        case "actor":
+            return lambda commit: commit.actor == value
+        case "operation":
+            return lambda commit: commit.operation == value
+        case "since":
+            since = _instant(name, value)
+            return lambda commit: parse_instant(commit.at) >= since
+        case "until":
+            until = _instant(name, value)
+            return lambda commit: parse_instant(commit.at) <= until
+    raise BadFilterError(name, f"use one of {', '.join(FILTERS)}")
 
 
 def _instant(name: str, text: str) -> datetime:

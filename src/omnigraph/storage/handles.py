@@ -29,10 +29,6 @@ class PinUnreadableError(OmnigraphError):
         super().__init__(path, version, reason)
         self.path, self.version, self.reason = path, version, reason
 
-    def facts(self) -> dict[str, object]:
-        """The facts with the version as text: it exceeds what JSON numbers hold."""
-        return {"path": self.path, "version": str(self.version), "reason": self.reason}
-
     def __str__(self) -> str:
         return (
             f"version {self.version} of the table {self.path} can't be read ({self.reason});"
