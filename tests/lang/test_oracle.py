@@ -543,6 +543,9 @@ BODIES = [
 ]
 HEADERS = [
     *(
+        "query q()()",
+        'query q() @description("a") ()',
+        'query q @description("a") ($x: I64)',
         "query q()",
         "query Q()",
         "query match()",

@@ -29,23 +29,25 @@ def format_source(source: Source, language: Language) -> Checked[str]:
     The tree stays the same, and so do the comments and their order, but for blanks at line ends. At most one blank
     line is kept between lines. The text ends in one `\n`, unless it is empty. Formatting twice changes nothing.
     """
-    declarations, diagnostics = _parse(source, language)
-    if not Checked(None, diagnostics).ok:
+    declarations, diagnostics = _items(source, language)
+    if declarations is None:
         return Checked("", diagnostics)
-    lexed = tokenize(source, language)
-    places = _Places(source, lexed)
+    places = _Places(source, tokenize(source, language))
     lines = lay_out(declarations, places.must_break)
     return Checked("".join(f"{line}\n" for line in _merged(places, lines)), diagnostics)
 
 
-def _parse(source: Source, language: Language) -> tuple[Sequence[Sequence[Item]], tuple[Diagnostic, ...]]:
+def _items(source: Source, language: Language) -> tuple[list[list[Item]] | None, tuple[Diagnostic, ...]]:
+    """What there is to print; None for a source with errors, whose tree is only a part of it."""
     match language:
         case Language.SCHEMA:
             schema = parse_schema(source)
-            return [declaration_items(each) for each in schema.tree.declarations], schema.diagnostics
+            items = [declaration_items(each) for each in schema.tree.declarations] if schema.ok else None
+            return items, schema.diagnostics
         case Language.QUERY:
             queries = parse_queries(source)
-            return [query_items(each) for each in queries.tree.queries], queries.diagnostics
+            items = [query_items(each) for each in queries.tree.queries] if queries.ok else None
+            return items, queries.diagnostics
         case _:
             assert_never(language)
 

@@ -17,20 +17,20 @@ MAX_DIAGNOSTICS = 50
 
 
 class Language(Enum):
-    """The two languages; the value starts their diagnostic codes."""
+    """The two languages."""
 
-    SCHEMA = "S"
-    QUERY = "Q"
+    SCHEMA = "schema"
+    QUERY = "query"
 
     @property
     def syntax_code(self) -> str:
         """The code of everything that breaks the grammar."""
-        return f"{self.value}000"
+        return "S000" if self is Language.SCHEMA else "Q000"
 
     @property
     def limit_code(self) -> str:
         """The code of everything that is too long, too deep or too large."""
-        return f"{self.value}001"
+        return "S001" if self is Language.SCHEMA else "Q001"
 
 
 class Kind(Enum):

@@ -43,9 +43,10 @@ def parse_queries(source: Source) -> Parsed[QueryFile]:
 def _query(cursor: Cursor) -> Query:
     start = _keyword(cursor)
     name = _name(cursor)
+    has_params = cursor.at("(")
     params = _params(cursor, name.text)
     annotations = _annotations(cursor)
-    if not params and cursor.at("("):  # reported already, as parentheses that are missing before the annotations
+    if not has_params and cursor.at("("):  # reported already, as parentheses that are missing before the annotations
         params = _params(cursor, name.text)
     opening = cursor.expect("{", f"the body of `{shown(name.text)}` stands in braces")
     body = _body(cursor, opening, name.text)

@@ -49,8 +49,8 @@ def exact(number: float, column: Scalar) -> int | float | None:
 
 
 def _as_stored(number: float, column: Scalar) -> float:
-    """A fraction as an F32 column holds it; whole numbers and numbers out of its range stay exact."""
-    is_rounded = column is Scalar.F32 and isinstance(number, float) and abs(number) <= _LARGEST[column]
+    """A fraction as an F32 column holds it; whole numbers stay exact."""
+    is_rounded = column is Scalar.F32 and number % 1 != 0
     return neighbour(number, column) if is_rounded else number
 
 
