@@ -163,7 +163,7 @@ def test_a_lost_response_that_lance_cannot_settle_never_takes_away_what_others_w
     right = LanceDataset.commit
     others: list[str] = []
 
-    def commit(base: LanceDataset, transaction: Any, **options: Any) -> LanceDataset:  # noqa: ANN401 - passed on
+    def commit(base: LanceDataset, transaction: Any, **options: Any) -> LanceDataset:
         made = right(base, transaction, **options)
         if options.get("detached"):
             return made
@@ -199,7 +199,7 @@ def breaks_at_the_manifest(monkeypatch: pytest.MonkeyPatch, *, is_made: bool) ->
     """Lance can't tell whether the first version of a manifest was made."""
     right = lance.write_dataset
 
-    def write_dataset(data: Any, uri: str, **options: Any) -> LanceDataset:  # noqa: ANN401 - passed on
+    def write_dataset(data: Any, uri: str, **options: Any) -> LanceDataset:
         if not uri.endswith("/__manifest"):
             return right(data, uri, **options)
         if is_made:
