@@ -20,6 +20,7 @@ lint: setup ## style, types, the import rule
 
 bench: setup ## measured numbers, on this machine, now
 	@$(BIN)/python bench/languages.py
+	@PYTHONPATH=tests LANCE_LOG=error $(BIN)/python bench/commits.py
 
 soak: setup ## the long fuzz and soak profiles
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m soak --timeout 3600

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,7 @@ def run(*arguments: str, expected: int = 0, stdin: str | None = None) -> None:
 
 def tour() -> None:
     """The steps."""
-    print("omnigraph: a typed, versioned property graph. This is what exists today: its two languages.")
+    print("omnigraph: a typed, versioned property graph. Today there are its two languages, and graphs with a history.")
     print(f"The files of this tour are in {PEOPLE}/. To run the commands: source .venv/bin/activate")
 
     title("1. A schema and queries over it, checked against each other")
@@ -51,8 +52,20 @@ def tour() -> None:
     title("6. The same for programs")
     run("lint", "--json", "--schema", f"{PEOPLE}/schema.pg", "--query", f"{PEOPLE}/queries.gq")
 
-    print("\nThat is all there is so far. Storing a graph, loading data, running these queries, branches and merges")
-    print("come with the storage engine, which is next. README.md says what works and what does not.")
+    with tempfile.TemporaryDirectory(prefix="omnigraph-tour-") as directory:
+        graph = f"{directory}/people.omni"
+
+        title("7. A graph: there whole, or not at all")
+        run("init", graph, "--schema", f"{PEOPLE}/schema.pg", "--as", "ada")
+
+        title("8. What it holds: one Lance table per type, each at the version that this graph has pinned")
+        run("snapshot", graph)
+
+        title("9. Its history")
+        run("commit", "list", graph, "--filter", "actor=ada")
+
+    print("\nThat is all there is so far. Loading data, running these queries, branches and merges come next.")
+    print("README.md says what works and what does not.")
 
 
 if __name__ == "__main__":

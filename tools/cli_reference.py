@@ -16,9 +16,14 @@ INTRODUCTION = """\
 
 <!-- Written by tools/cli_reference.py (`make docs`). Don't edit by hand. -->
 
-`omnigraph COMMAND`, or `python -m omnigraph COMMAND`. The commands below are all there are today; those that open a
-graph come with the storage engine.
+`omnigraph COMMAND`, or `python -m omnigraph COMMAND`. The commands below are all there are today; those that load data
+and run queries come next.
 
+- **The graph** is the argument `URI`: a directory, or `s3://bucket/prefix`. Where it may be left out, `--store URI` or
+  the environment variable `OMNIGRAPH_STORE` name it instead; what is typed wins over the variable. `commit show` takes
+  the commit's id first: `omnigraph commit show ID people.omni`.
+- **S3** is reached by the variables of Amazon's own tools: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+  `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`, `AWS_S3_FORCE_PATH_STYLE`.
 - **Text** for people goes to stdout. Colours appear on a terminal only; `NO_COLOR` and `--color never` turn them off.
 - **`--json`** prints exactly one JSON document on stdout, and nothing else goes there.
 - **Errors** go to stderr, as text, or with `--json` as one document

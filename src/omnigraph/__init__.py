@@ -1,7 +1,111 @@
-"""A typed, versioned property graph: the public names."""
+"""A typed, versioned property graph: the public names.
+
+All but the root of the errors are imported when they are first used, so that `import omnigraph` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import Kind, OmnigraphError
 
-__all__ = ["Kind", "OmnigraphError", "__version__"]
+if TYPE_CHECKING:
+    from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
+    from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError
+    from omnigraph.commit.plan import ConflictError
+    from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
+    from omnigraph.commit.refs import CommitMissingError
+    from omnigraph.commit.sidecar import FencedError
+    from omnigraph.config.environment import BadVariableError
+    from omnigraph.config.opening import create_graph, open_graph
+    from omnigraph.graph import Graph
+    from omnigraph.lang.diagnostics import SourceError
+    from omnigraph.ops.create import PlaceTakenError
+    from omnigraph.ops.history import BadFilterError
+    from omnigraph.ops.operations import Operations
+    from omnigraph.ops.session import ReadOnlyError
+    from omnigraph.ops.table import TypeMissingError
+    from omnigraph.options import Durability, Options
+    from omnigraph.runtime import Runtime
+    from omnigraph.storage.handles import PinUnreadableError
+    from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+    from omnigraph.storage.swap_errors import NewestVersionDamagedError
+    from omnigraph.storage.uri import BadUriError
+
+__all__ = [
+    "BadFilterError",
+    "BadUriError",
+    "BadVariableError",
+    "Commit",
+    "CommitMissingError",
+    "ConflictError",
+    "Durability",
+    "FencedError",
+    "FormatRefusedError",
+    "Graph",
+    "Kind",
+    "ManifestCorruptError",
+    "NewestVersionDamagedError",
+    "NotAGraphError",
+    "OmnigraphError",
+    "Operations",
+    "Options",
+    "OutcomeUnknownError",
+    "Pin",
+    "PinChange",
+    "PinUnreadableError",
+    "PlaceTakenError",
+    "ReadOnlyError",
+    "Runtime",
+    "Snapshot",
+    "SourceError",
+    "StoreDeniedError",
+    "StoreUnavailableError",
+    "TypeMissingError",
+    "__version__",
+    "create_graph",
+    "open_graph",
+]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
+    "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError"),
+    "commit.plan": ("ConflictError",),
+    "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
+    "commit.refs": ("CommitMissingError",),
+    "commit.sidecar": ("FencedError",),
+    "config.environment": ("BadVariableError",),
+    "config.opening": ("create_graph", "open_graph"),
+    "graph": ("Graph",),
+    "lang.diagnostics": ("SourceError",),
+    "ops.create": ("PlaceTakenError",),
+    "ops.history": ("BadFilterError",),
+    "ops.operations": ("Operations",),
+    "ops.session": ("ReadOnlyError",),
+    "ops.table": ("TypeMissingError",),
+    "options": ("Durability", "Options"),
+    "runtime": ("Runtime",),
+    "storage.handles": ("PinUnreadableError",),
+    "storage.objects": ("StoreDeniedError", "StoreUnavailableError"),
+    "storage.swap_errors": ("NewestVersionDamagedError",),
+    "storage.uri": ("BadUriError",),
+}
+"""Where each name is at home; a test holds this to `__all__` and to the imports for type checkers above."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """A public name, imported now and kept."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
+    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,9 @@ An error keeps its facts in `args`, so it pickles out of a worker process; the s
 from enum import Enum
 from typing import ClassVar
 
+_EXACT_IN_JSON = 2**53 - 1
+"""Beyond it, whoever reads JSON's numbers as floating point gets another one."""
+
 
 class Kind(Enum):
     """What a caller can do about an error; the command line turns it into an exit code."""
@@ -37,8 +40,15 @@ class OmnigraphError(Exception):
     code: ClassVar[str] = "internal"
 
     def facts(self) -> dict[str, object]:
-        """The error's own attributes, by name: what `--json` prints beside code, kind and message."""
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        """The error's own attributes, by name: what `--json` prints beside code, kind and message.
+
+        A number that JSON can't hold exactly, such as a table's version, is text.
+        """
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {
+            name: str(value) if isinstance(value, int) and abs(value) > _EXACT_IN_JSON else value
+            for name, value in own.items()
+        }
 
 
 class FileMissingError(OmnigraphError):

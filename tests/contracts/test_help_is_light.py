@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+SCHEMA = str(Path(__file__).parents[2] / "examples" / "people" / "schema.pg")
 
 HEAVY = {
     "asyncio",
@@ -36,7 +39,7 @@ def modules_after(*arguments: str) -> set[str]:
     result = subprocess.run(
         [sys.executable, "-c", LIST_MODULES, *arguments], capture_output=True, text=True, check=False
     )
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 0, result.stdout
     return set(result.stderr.split("\n"))
 
 
@@ -50,6 +53,12 @@ def modules_after(*arguments: str) -> set[str]:
         ("schema", "--help"),
         ("lint", "--help"),
         ("fmt", "--help"),
+        ("init", "--help"),
+        ("snapshot", "--help"),
+        ("commit", "--help"),
+        ("commit", "list", "--help"),
+        ("commit", "show", "--help"),
+        ("lint", SCHEMA),
     ],
     ids=" ".join,
 )

@@ -22,7 +22,10 @@ MEANING = ("omnigraph.lang", "omnigraph.schema", "omnigraph.query")
 
 ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
     "omnigraph.storage.versions": ("omnigraph.commit.publisher",),  # the module that makes a table version
-    "omnigraph.storage.swap": ("omnigraph.commit.manifest_log",),  # the module that swaps the manifest
+    "omnigraph.storage.swap": (  # the module that swaps a table, of which there are two: the manifest and the audit
+        "omnigraph.commit.manifest_log",
+        "omnigraph.commit.audit",
+    ),
     "lance": ("omnigraph.storage",),
     "click": DOORS,
     "rich": DOORS,
@@ -125,6 +128,15 @@ def late_imports(imports: list[Import]) -> list[str]:
     return [str(found) for found in imports if found.is_inside_function and is_below(found.target, "omnigraph")]
 
 
+def uses_of_the_face(imports: list[Import]) -> list[str]:
+    """Imports of the package itself, whose names reach every room, by a room that is no door."""
+    return [
+        str(found)
+        for found in imports
+        if found.target == "omnigraph" and not any(is_below(found.module, door) for door in DOORS)
+    ]
+
+
 def dynamic_imports(package: Path) -> list[str]:
     """Modules that import by name at run time: `import_module`, `__import__`."""
     return [
@@ -150,8 +162,12 @@ def test_our_own_modules_are_imported_at_the_top_of_a_file() -> None:
     assert late_imports(imports_of(PACKAGE)) == []
 
 
-def test_only_the_lazy_groups_of_the_command_line_import_by_name() -> None:
-    assert [place.partition(":")[0] for place in dynamic_imports(PACKAGE)] == ["cli/lazy.py"]
+def test_only_the_public_names_and_the_lazy_groups_of_the_command_line_are_imported_by_name() -> None:
+    assert [place.partition(":")[0] for place in dynamic_imports(PACKAGE)] == ["__init__.py", "cli/lazy.py"]
+
+
+def test_only_doors_use_the_public_names() -> None:
+    assert uses_of_the_face(imports_of(PACKAGE)) == []
 
 
 def test_the_contracts_of_import_linter_hold() -> None:
@@ -195,6 +211,8 @@ def test_a_forbidden_import_is_caught_in_a_module_that_does_not_exist_yet(
     [
         ("commit/publisher.py", "from omnigraph.storage import versions"),
         ("commit/manifest_log.py", "from omnigraph.storage.swap import swap"),
+        ("commit/audit.py", "from omnigraph.storage.swap import swap"),
+        ("commit/publisher.py", "from omnigraph.storage.swap_errors import SwapLostError"),
         ("storage/dataset.py", "import lance"),
         ("cli/table.py", "from rich.table import Table"),
         ("spark/job.py", "import pyspark"),
@@ -217,6 +235,13 @@ def test_a_late_import_is_caught(tmp_path: Path) -> None:
     package = plant(tmp_path, {"ops/open.py": "def f() -> None:\n    from omnigraph.storage import uri"})
 
     assert len(late_imports(imports_of(package))) >= 1
+
+
+@pytest.mark.parametrize("line", ["import omnigraph", "from omnigraph import open_graph", "from .. import Graph"])
+def test_a_room_that_uses_the_public_names_is_caught(tmp_path: Path, line: str) -> None:
+    package = plant(tmp_path, {"ops/load.py": line})
+
+    assert len(uses_of_the_face(imports_of(package))) == 1
 
 
 @pytest.mark.parametrize(
@@ -252,8 +277,8 @@ def plant(root: Path, files: dict[str, str]) -> Path:
     for room in ("", *(path.parent.name for path in PACKAGE.glob("*/__init__.py"))):
         (package / room).mkdir(exist_ok=True)
         (package / room / "__init__.py").touch()
-    for name in ("errors.py", "__main__.py"):
-        (package / name).touch()
+    for module in PACKAGE.glob("*.py"):
+        (package / module.name).touch()
     for name, text in files.items():
         (package / name).write_text(text + "\n", encoding="utf-8")
     return package

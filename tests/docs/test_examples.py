@@ -1,5 +1,7 @@
 """What people are told to run runs."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +62,35 @@ def test_what_is_shown_is_formatted(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert len(correct) >= 8
     assert code == 0, capsys.readouterr().out
+
+
+def test_the_benchmark_of_commits_runs() -> None:
+    result = subprocess.run(
+        [sys.executable, "bench/commits.py", "2", "12"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "tests", "LANCE_LOG": "error"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert "history: 12 commits to 10" in result.stdout
+    assert "requests of: insert into one table (8)" in result.stdout
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
+    (program,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", program.replace("examples/", f"{ROOT}/examples/")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert "['ada']\n0\n" in result.stdout

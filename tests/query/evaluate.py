@@ -41,7 +41,7 @@ _OPS: dict[Op, Callable[[Any, Any], bool]] = {
 }
 
 
-def evaluate(expr: Expr, row: Row, params: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401  any value
+def evaluate(expr: Expr, row: Row, params: Mapping[str, Any] | None = None) -> Any:
     """The value of an expression; a predicate is True, False or None (unknown)."""
     match expr:
         case Const():

@@ -48,7 +48,7 @@ def prop(name: str, variable: str = "p") -> Prop:
     return Prop(variable=variable, name=name, type=type_, nullable=nullable, origin=NOWHERE)
 
 
-def const(value: Any, type_: ValueType | None = None) -> Const:  # noqa: ANN401  any literal
+def const(value: Any, type_: ValueType | None = None) -> Const:
     return Const(value=value, type=type_ or _TYPES[type(value)], origin=NOWHERE)
 
 
@@ -60,7 +60,7 @@ def compare(left: Expr, op: str, right: Expr) -> Compare:
     return Compare(op=Op(op), left=left, right=right, origin=NOWHERE)
 
 
-def member(element: Expr, *values: Any, of: Scalar | None = None) -> In:  # noqa: ANN401  any literals
+def member(element: Expr, *values: Any, of: Scalar | None = None) -> In:
     element_type = of or (Scalar.STRING if isinstance(element.type, EnumOf) else element.type)
     assert isinstance(element_type, Scalar)
     return In(element=element, collection=const(values, ListOf(element_type)), origin=NOWHERE)
@@ -166,7 +166,7 @@ def predicates(variables: tuple[str, ...] = ("p", "q"), names: tuple[str, ...] =
 
 def random_rows(seed: int, count: int, variables: tuple[str, ...] = ("p", "q")) -> list[dict[tuple[str, str], Any]]:
     """Rows with a value, or null where allowed, for every property of every variable."""
-    random = Random(seed)  # noqa: S311  test data
+    random = Random(seed)
     return [
         {(variable, name): _value(random, *PROPS[name]) for variable in variables for name in PROPS}
         for _ in range(count)
@@ -175,9 +175,9 @@ def random_rows(seed: int, count: int, variables: tuple[str, ...] = ("p", "q")) 
 
 def random_params(seed: int) -> dict[str, Any]:
     """A value, or null where allowed, for every parameter."""
-    random = Random(seed)  # noqa: S311  test data
+    random = Random(seed)
     return {name: _value(random, *declared) for name, declared in PARAMS.items()}
 
 
-def _value(random: Random, type_: ValueType, nullable: bool) -> Any:  # noqa: ANN401  any value
+def _value(random: Random, type_: ValueType, nullable: bool) -> Any:
     return random.choice((None, *_VALUES[type_]) if nullable else _VALUES[type_])

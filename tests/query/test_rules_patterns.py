@@ -185,7 +185,7 @@ def patterns(draw: st.DrawFn) -> Pattern:
 
 
 def random_graph(seed: int) -> Graph:
-    random = Random(seed)  # noqa: S311  test data
+    random = Random(seed)
     rows = [{name: value for (_, name), value in row.items()} for row in random_rows(seed, 7, ("x",))]
     edges = tuple((f"e{i}", random.choice("abcd"), random.choice("abcd"), rows[4 + i]) for i in range(3))
     return Graph({"Person": dict(zip("abcd", rows, strict=False))}, {"Knows": edges})

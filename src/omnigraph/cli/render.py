@@ -3,9 +3,11 @@
 import json
 import os
 import sys
+from collections.abc import Collection, Mapping, Sequence
 from typing import TextIO
 
 from omnigraph.errors import OutputError
+from omnigraph.lang.invisible import reveal
 
 
 class ReaderGoneError(Exception):
@@ -85,3 +87,24 @@ def discard_output() -> None:
 def count_of(number: int, thing: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def facts_text(facts: Mapping[str, str | None]) -> str:
+    """One fact a line, the values below each other; a fact without a value is left out."""
+    shown = {name: value for name, value in facts.items() if value is not None}
+    width = max(map(len, shown), default=0)
+    return "".join(f"{name:{width}}  {reveal(value)}\n" for name, value in shown.items())
+
+
+def table_text(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> str:
+    """A table with aligned columns and no lines; the columns named in `right` are numbers."""
+    cells = [list(headers), *([reveal(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if header in right else cell.ljust(width)
+            for header, cell, width in zip(headers, row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines) + "\n"

@@ -8,9 +8,7 @@ import click
 from omnigraph import __version__
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import print_json, print_text
-
-INTERNAL_SCHEMA_VERSION = 4
-"""The version of the stored format that this software writes and reads."""
+from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
 
 
 @click.command("version")

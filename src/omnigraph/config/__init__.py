@@ -1,1 +1,1 @@
-"""File, environment and flags become one Config."""
+"""Settings from outside become the engine's own. The only room that reads the environment for it."""

@@ -1,0 +1,31 @@
+"""`omnigraph init`."""
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import json_option
+from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.cli.sources import read_source
+from omnigraph.lang.invisible import reveal
+
+
+@click.command("init")
+@click.argument("uri")
+@click.option("--schema", required=True, metavar="FILE", help="The schema file (.pg).")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the first commit is by.")
+@json_option
+def command(uri: str, schema: str, actor: str, as_json: bool) -> int:
+    """Make a new, empty graph.
+
+    URI is a directory, or s3://bucket/prefix. The graph is there whole or not at all; a place where a graph, or
+    anything else, already is, is refused. `-` as the schema is stdin.
+    """
+    graph = omnigraph.create_graph(uri, read_source(schema), actor=actor)
+    snapshot = graph.snapshot()
+    if as_json:
+        print_json({"uri": graph.uri, **snapshot.to_json()})
+    else:
+        kinds = [key.partition(":")[0] for key in snapshot.pins]
+        types = f"{count_of(kinds.count('node'), 'node type')}, {count_of(kinds.count('edge'), 'edge type')}"
+        print_text(f"made {reveal(graph.uri)}: {types}\ncommit {snapshot.commit.id}\n")
+    return 0

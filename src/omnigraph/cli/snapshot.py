@@ -1,0 +1,79 @@
+"""`omnigraph snapshot`."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import Instant, chosen_graph, json_option, store_option
+from omnigraph.cli.render import facts_text, print_json, print_text, table_text
+from omnigraph.lang.invisible import reveal
+from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from omnigraph.commit.records import Snapshot
+    from omnigraph.graph import Graph
+    from omnigraph.ops.operations import Operations
+
+
+@click.command("snapshot")
+@click.argument("uri", required=False)
+@store_option
+@click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
+@click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
+@json_option
+def command(uri: str | None, store: str | None, commit_id: str | None, at: datetime | None, as_json: bool) -> int:
+    """Show which tables a graph has, at which versions.
+
+    The newest state, unless a commit or a time is named. Other tools that read Lance find a table's rows at its
+    location, below the graph, in exactly the version shown. Operations that are under way, or died, are mentioned.
+    """
+    if commit_id is not None and at is not None:
+        message = "give either --snapshot or --at, not both"
+        raise click.UsageError(message, click.get_current_context())
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    snapshot = graph.snapshot(snapshot=commit_id, at=at)
+    operations = _operations(graph)
+    if as_json:
+        print_json({"uri": graph.uri, **snapshot.to_json(), "operations": operations and operations.to_json()})
+    else:
+        print_text(_text(graph.uri, snapshot) + _notes(operations))
+    return 0
+
+
+def _text(uri: str, snapshot: "Snapshot") -> str:
+    commit = snapshot.commit
+    facts = facts_text(
+        {
+            "graph": uri,
+            "branch": snapshot.branch,
+            "commit": commit.id,
+            "at": commit.at,
+            "by": f"{commit.actor} ({commit.operation})",
+            "manifest": f"version {snapshot.manifest_version}, internal-schema {INTERNAL_SCHEMA_VERSION}",
+        }
+    )
+    rows = [(pin.table_key, pin.path, pin.branch, str(pin.version), str(pin.rows)) for pin in snapshot.pins.values()]
+    return f"{facts}\n{table_text(('table', 'location', 'branch', 'version', 'rows'), rows, right=('rows',))}"
+
+
+def _operations(graph: "Graph") -> "Operations | None":
+    """What is under way; None when the store does not tell: that must not keep anybody from reading."""
+    try:
+        return graph.operations()
+    except omnigraph.StoreUnavailableError:
+        return None
+
+
+def _notes(operations: "Operations | None") -> str:
+    if operations is None:
+        return "\nnote: the store does not list the operations that are under way\n"
+    lines = [
+        f"note: {one.operation} {one.id} by {one.actor} is under way or died, since {one.started_at}"
+        for one in operations.pending
+    ]
+    lines += [
+        f"note: the sidecar {one.key} can't be read, and blocks nothing: {one.reason}" for one in operations.broken
+    ]
+    return "".join(["\n", *(f"{reveal(line)}\n" for line in lines)]) if lines else ""

@@ -1,0 +1,13 @@
+"""The per-branch mutex: threads of one process take turns at the swap instead of racing for it."""
+
+import threading
+from collections import defaultdict
+
+_guard = threading.Lock()
+_gates: defaultdict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
+
+
+def gate(graph_uri: str, manifest_path: str) -> threading.Lock:
+    """The lock of one branch of one graph, the same for every handle of this process."""
+    with _guard:
+        return _gates[graph_uri, manifest_path]

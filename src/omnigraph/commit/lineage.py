@@ -1,0 +1,29 @@
+"""Who descends from whom: pure functions over parent links."""
+
+from collections.abc import Callable, Iterable
+
+Parents = Callable[[str], Iterable[str]]
+"""The parents of a commit id: none, one, or two for a merge."""
+
+
+def ancestors(commit_id: str, parents: Parents) -> set[str]:
+    """The commit and everything it descends from."""
+    found: set[str] = set()
+    waiting = [commit_id]
+    while waiting:
+        current = waiting.pop()
+        if current not in found:
+            found.add(current)
+            waiting.extend(parents(current))
+    return found
+
+
+def merge_base(left: str, right: str, parents: Parents) -> str | None:
+    """The best common ancestor: one that no other common ancestor descends from. Of several, the largest id.
+
+    Ids are ULIDs, so the largest is the latest. None when the two share nothing.
+    """
+    common = ancestors(left, parents) & ancestors(right, parents)
+    # Ancestors of a common ancestor are common too, so one that another descends from is some common one's parent.
+    best = common - {parent for commit_id in common for parent in parents(commit_id)}
+    return max(best) if best else None

@@ -1,0 +1,259 @@
+"""Manifest rows ↔ Manifest. Strict both ways: a row that is not understood is an error, never skipped."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.commit.records import (
+    MAIN,
+    BranchRecord,
+    Commit,
+    Floor,
+    Manifest,
+    Pin,
+    SchemaRecord,
+    TableRecord,
+    TagRecord,
+)
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
+
+STAMP = INTERNAL_SCHEMA_VERSION
+LAYOUT = "detached-pins"
+STAMP_KEY = b"omnigraph:internal_schema_version"
+LAYOUT_KEY = b"omnigraph:layout"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("object_id", pa.string(), False, {b"lance-schema:unenforced-primary-key": b"true"}),
+        pa.field("object_type", pa.string(), False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.string())),
+        pa.field("table_key", pa.string()),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.string()),
+        pa.field("row_count", pa.int64()),
+    ],
+    metadata={STAMP_KEY: str(STAMP).encode(), LAYOUT_KEY: LAYOUT.encode()},
+)
+"""The manifest's columns, with the stamp in their metadata."""
+
+Row = dict[str, object]
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class ManifestCorruptError(OmnigraphError):
+    """The manifest's rows contradict each other or can't be read."""
+
+    kind = Kind.CORRUPT
+    code = "manifest_corrupt"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the graph's manifest is damaged: {self.reason}; run `omnigraph check`"
+
+
+class FormatRefusedError(OmnigraphError):
+    """The graph was written by another format of omnigraph."""
+
+    kind = Kind.CORRUPT
+    code = "format_refused"
+
+    def __init__(self, found: str, way_out: str) -> None:
+        super().__init__(found, way_out)
+        self.found, self.way_out = found, way_out
+
+    def __str__(self) -> str:
+        return f"this graph has {self.found}; this omnigraph reads internal-schema {STAMP} only. {self.way_out}"
+
+
+def check_stamp(metadata: dict[bytes, bytes]) -> None:
+    """Refuse every format but our own, each with its way out."""
+    stamp = metadata.get(STAMP_KEY)
+    if stamp is None:
+        raise FormatRefusedError(
+            "no internal-schema stamp", "It is not a graph, or it is damaged: nothing was changed."
+        )
+    if not stamp.isdigit():
+        raise FormatRefusedError(f"the unreadable stamp {stamp!r}", "It is damaged: nothing was changed.")
+    number = int(stamp)
+    if number > STAMP:
+        raise FormatRefusedError(f"internal-schema {number}", "Upgrade omnigraph first.")
+    rebuild = "Export it with the release that wrote it, then `omnigraph init` and `omnigraph load` with this one."
+    if number < STAMP:
+        raise FormatRefusedError(f"internal-schema {number}", rebuild)
+    layout = metadata.get(LAYOUT_KEY, b"").decode(errors="replace")
+    if layout != LAYOUT:
+        raise FormatRefusedError(f"the layout `{layout or 'none'}` of another system", rebuild)
+
+
+# --- to rows ---------------------------------------------------------------------------------------
+
+
+def head_rows(manifest: Manifest) -> pa.Table:
+    """The head fragment's rows, in a stable order."""
+    rows = [_row("schema", "schema", manifest.schema)]
+    rows += [
+        _row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
+        for t in manifest.tables.values()
+    ]
+    rows += [_pin_row(pin, "version", "table_version") for pin in manifest.pins.values()]
+    rows += [_pin_row(pin, "tombstone", "table_tombstone") for pin in manifest.dropped.values()]
+    rows += [_row(f"branch:{b.name}", "branch", b, location=b.path) for b in manifest.branches.values()]
+    rows += [_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
+    rows.append(_row("gc_floor", "gc_floor", manifest.floor))
+    rows.append(
+        {
+            "object_id": f"graph_head:{manifest.head_commit.branch}",
+            "object_type": "graph_head",
+            "metadata": manifest.head,
+        }
+    )
+    return pa.concat_tables([_table(rows), journal_rows(manifest.commits, manifest.old_schemas)])
+
+
+def journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
+    """Rows of the past: commits and replaced schemas."""
+    rows = [_row(f"schema:{s.id}", "schema", s) for s in schemas]
+    for commit in commits:
+        row = _row(f"graph_commit:{commit.id}", "graph_commit", commit)
+        row["base_objects"] = [f"graph_commit:{p}" for p in (commit.parent, commit.merged_parent) if p]
+        rows.append(row)
+    return _table(rows)
+
+
+def _row(object_id: str, object_type: str, record: msgspec.Struct, **columns: object) -> Row:
+    return {
+        "object_id": object_id,
+        "object_type": object_type,
+        "metadata": msgspec.json.encode(record).decode(),
+        **columns,
+    }
+
+
+def _pin_row(pin: Pin, prefix: str, object_type: str) -> Row:
+    return {
+        "object_id": f"{prefix}:{pin.table_key}@v={pin.version}",
+        "object_type": object_type,
+        "location": pin.path,
+        "table_key": pin.table_key,
+        "table_version": pin.version,
+        "table_branch": None if pin.branch == MAIN else pin.branch,
+        "row_count": pin.rows,
+    }
+
+
+def _table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([{name: row.get(name) for name in SCHEMA.names} for row in rows], SCHEMA)
+
+
+# --- from rows -------------------------------------------------------------------------------------
+
+
+def decode_head(table: pa.Table) -> Manifest:
+    """The manifest that these head rows describe, or ManifestCorruptError."""
+    by_type: dict[str, list[Row]] = {}
+    seen: set[str] = set()
+    for row in table.to_pylist():
+        object_id = str(row["object_id"])
+        if object_id in seen:
+            raise ManifestCorruptError(f"the row `{object_id}` stands twice")
+        seen.add(object_id)
+        by_type.setdefault(str(row["object_type"]), []).append(row)
+    unknown = set(by_type) - _TYPES
+    if unknown:
+        raise ManifestCorruptError(f"unknown row types {sorted(unknown)}")
+    schemas = by_type.get("schema", [])
+    current = [row for row in schemas if row["object_id"] == "schema"]
+    heads = by_type.get("graph_head", [])
+    if len(current) != 1 or len(heads) != 1:
+        raise ManifestCorruptError(f"{len(current)} schema rows and {len(heads)} head rows instead of one each")
+    commits = decode_commits(by_type.get("graph_commit", []))
+    head = str(heads[0]["metadata"])
+    if not commits or commits[-1].id != head:
+        raise ManifestCorruptError(f"the head `{head}` is not the newest commit of the journal")
+    tables = {t.table_key: t for t in (_decode(row, TableRecord) for row in by_type.get("table", []))}
+    pins = _pins(by_type.get("table_version", []), tables)
+    dropped = _pins(by_type.get("table_tombstone", []), tables)
+    missing = set(tables) - set(pins) - set(dropped)
+    if missing:
+        raise ManifestCorruptError(f"the tables {sorted(missing)} have no pin")
+    floors = [_decode(row, Floor) for row in by_type.get("gc_floor", [])]
+    return Manifest(
+        schema=_decode(current[0], SchemaRecord),
+        tables=tables,
+        pins=pins,
+        dropped=dropped,
+        head=head,
+        commits=commits,
+        old_schemas=tuple(_decode(row, SchemaRecord) for row in schemas if row["object_id"] != "schema"),
+        branches={b.name: b for b in (_decode(row, BranchRecord) for row in by_type.get("branch", []))},
+        tags={t.name: t for t in (_decode(row, TagRecord) for row in by_type.get("tag", []))},
+        floor=floors[0] if floors else Floor(),
+    )
+
+
+def decode_commits(rows: Iterable[Row]) -> tuple[Commit, ...]:
+    """The commits of these rows, oldest first, in one line without gaps."""
+    commits = sorted((_decode(row, Commit) for row in rows), key=lambda commit: commit.seq)
+    for earlier, later in pairwise(commits):
+        if later.seq != earlier.seq + 1 or later.parent != earlier.id:
+            raise ManifestCorruptError(f"commit `{later.id}` does not follow `{earlier.id}`")
+    return tuple(commits)
+
+
+def decode_journal(table: pa.Table) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
+    """The commits and replaced schemas of a sealed fragment."""
+    rows = table.to_pylist()
+    commits = decode_commits(row for row in rows if row["object_type"] == "graph_commit")
+    schemas = tuple(_decode(row, SchemaRecord) for row in rows if row["object_type"] == "schema")
+    return commits, schemas
+
+
+_TYPES = {
+    "schema",
+    "table",
+    "table_version",
+    "table_tombstone",
+    "graph_head",
+    "graph_commit",
+    "branch",
+    "tag",
+    "gc_floor",
+}
+
+
+def _decode(row: Row, record: type[S]) -> S:
+    try:
+        return msgspec.json.decode(str(row["metadata"]), type=record)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ManifestCorruptError(f"the row `{row['object_id']}` can't be read: {error}") from error
+
+
+def _pins(rows: list[Row], tables: dict[str, TableRecord]) -> dict[str, Pin]:
+    pins: dict[str, Pin] = {}
+    for row in rows:
+        key, path, version = str(row["table_key"]), str(row["location"]), row["table_version"]
+        table = tables.get(key)
+        if table is None or table.path != path:
+            raise ManifestCorruptError(f"the pin `{row['object_id']}` belongs to no registered table")
+        if key in pins:
+            raise ManifestCorruptError(f"the table `{key}` has two pins")
+        if not isinstance(version, int) or not isinstance(row["row_count"], int):
+            raise ManifestCorruptError(f"the pin `{row['object_id']}` has no version or row count")
+        branch = row["table_branch"]
+        pins[key] = Pin(
+            table_key=key,
+            path=path,
+            version=version,
+            rows=row["row_count"],
+            branch=MAIN if branch is None else str(branch),
+        )
+    return pins

@@ -1,0 +1,69 @@
+"""What a writer hands to the publisher: the whole change, as data."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.records import SchemaRecord, TableRecord
+from omnigraph.commit.requirement import Requirement
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.staging import Staged
+
+
+class ConflictError(OmnigraphError):
+    """Somebody else changed what this write relied on. Nothing of it is visible."""
+
+    kind = Kind.CONFLICT
+    code = "conflict"
+
+    def __init__(self, table_key: str, expected: str, actual: str, reason: str) -> None:
+        super().__init__(table_key, expected, actual, reason)
+        self.table_key, self.expected, self.actual, self.reason = table_key, expected, actual, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table_key} changed while this write was prepared ({self.reason});"
+            f" expected {self.expected}, found {self.actual}: read again and retry"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """A table that the commit brings into being."""
+
+    record: TableRecord
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A table and the staged write that moves its pin."""
+
+    table_key: str
+    staged: Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPlan:
+    """One commit, ready to publish on `base`. A plan is published once; after a conflict a new one is made."""
+
+    base: Head
+    operation: str
+    actor: str
+    moves: tuple[Move, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    message: str | None = None
+    merged_parent: str | None = None
+    idempotency_key: str | None = None
+    if_commit: str | None = None
+    """The head must still be this commit."""
+    schema: SchemaRecord | None = None
+    """The new accepted schema, when it changes."""
+    new_tables: tuple[NewTable, ...] = ()
+    dropped_tables: tuple[str, ...] = ()
+
+    @property
+    def needs_sidecar(self) -> bool:
+        """A write of one table arms nothing: all it could leave behind is a few small unreferenced files."""
+        return len(self.moves) + len(self.new_tables) > 1 or self.schema is not None

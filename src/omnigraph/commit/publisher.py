@@ -1,0 +1,289 @@
+"""The one way a change becomes visible: arm, apply, publish, disarm.
+
+    A  arm      one sidecar                         names the files, in case we die
+    B  apply    one detached version per table      invisible
+    C  publish  one swap of the manifest            visible, whole
+    D  disarm   the sidecar goes
+
+Losing the swap is normal: the plan is moved onto the new head and tried again, a few times.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from omnigraph.clock import instant_text
+from omnigraph.commit.gates import gate
+from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
+from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
+from omnigraph.commit.rebase import check_if_commit, rebase
+from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, PinChange, SchemaRecord
+from omnigraph.commit.sidecar import Lease, Sidecar
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.layout import version_file
+from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.storage.versions import apply, create_table, version_files
+from omnigraph.telemetry import log as telemetry_log
+
+MAX_ROUNDS = 100
+"""How many swaps may be lost in all; rounds lost over tables of one's own are bounded by the options."""
+MAX_DOUBLINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A publish that happened. `was_there` means that an earlier try with the same idempotency key did it."""
+
+    commit: Commit
+    head: Head
+    was_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """The pins that the detached versions of a plan give."""
+
+    pins: dict[str, Pin]
+    new_tables: tuple[NewTable, ...]
+
+
+def publish(log: ManifestLog, handles: Handles, plan: CommitPlan) -> Committed:
+    """Make a plan visible, whole; or raise ConflictError, FencedError or a store's error, with nothing visible.
+
+    OutcomeUnknownError alone means that it may be visible.
+    """
+    store = log.store
+    store.runtime.faults.reach("publish.staged")
+    commit_id = store.runtime.ids.ulid()
+    made = [file for move in plan.moves for file in move.staged.files]
+    lease: Lease | None = None
+    try:
+        if plan.needs_sidecar:
+            lease = _arm(store, log, plan, commit_id)
+            store.runtime.faults.reach("publish.armed")
+        done = _rounds(log, handles, plan, commit_id, lease, made)
+    except OutcomeUnknownError:
+        _leave(lease)
+        raise
+    except Exception:
+        _give_up(store, lease, made)
+        raise
+    except BaseException:
+        _leave(lease)  # interrupted at an unknown step: recovery decides
+        raise
+    if done.was_there:
+        _give_up(store, lease, made)  # an earlier try did it: these files are nobody's
+    elif lease is not None:
+        lease.disarm()
+        store.runtime.faults.reach("publish.disarmed")
+    return done
+
+
+def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, actor: str) -> ManifestLog:
+    """A new graph: its empty tables, then its manifest, whose creation is the visible moment.
+
+    SwapLostError when somebody else made a graph here first.
+    """
+    faults = store.runtime.faults
+    faults.reach("init.begin")
+    pins: dict[str, Pin] = {}
+    records = {}
+    for table in tables:
+        record = table.record
+        version = create_table(store, record.path, table.schema)
+        pins[record.table_key] = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
+        records[record.table_key] = record
+        faults.reach("init.table")
+    commit = Commit(
+        id=store.runtime.ids.ulid(),
+        parent=None,
+        seq=0,
+        branch=MAIN,
+        actor=actor,
+        at=instant_text(store.runtime.clock.now()),
+        operation="init",
+        manifest_version=1,
+        changes=tuple(_change(pin.table_key, None, pin) for pin in pins.values()),
+        schema_after=schema.id,
+    )
+    manifest = Manifest(schema=schema, tables=records, pins=pins, head=commit.id, commits=(commit,))
+    log = create_log(store, manifest)
+    faults.reach("init.manifest")
+    return log
+
+
+def _arm(store: Store, log: ManifestLog, plan: CommitPlan, commit_id: str) -> Lease:
+    lease = Lease(
+        store,
+        Sidecar(
+            id=store.runtime.ids.ulid(),
+            commit_id=commit_id,
+            branch=log.branch,
+            manifest_path=log.path,
+            base_seq=plan.base.snapshot.commit.seq,
+            operation=plan.operation,
+            actor=plan.actor,
+            started_at=instant_text(store.runtime.clock.now()),
+            files=tuple(file for move in plan.moves for file in move.staged.files),
+        ),
+    )
+    lease.arm()
+    return lease
+
+
+def _leave(lease: Lease | None) -> None:
+    """Stop renewing and let the sidecar be: whoever comes next can tell what happened."""
+    if lease is not None:
+        lease.stop()
+
+
+def _give_up(store: Store, lease: Lease | None, made: list[str]) -> None:
+    """Nothing is visible and nothing will be: remove what was made, then the sidecar; if that fails, recovery does."""
+    try:
+        for file in dict.fromkeys(made):
+            store.objects.delete(file)
+    except StoreUnavailableError as error:
+        telemetry_log.warning("files of a write that failed were not removed: %s", error)
+        _leave(lease)
+        return
+    if lease is not None:
+        lease.disarm()
+
+
+def _rounds(
+    log: ManifestLog, handles: Handles, plan: CommitPlan, commit_id: str, lease: Lease | None, made: list[str]
+) -> Committed:
+    """Apply and swap until one swap is won. Every file that is made on the way is added to `made`."""
+    options, clock, ids = log.store.runtime.options, log.store.runtime.clock, log.store.runtime.ids
+    check_if_commit(plan, plan.base.snapshot)
+    workshop = _Workshop(log.store, handles, made)
+    contended = lost = 0
+    while contended < options.publish_rounds and lost < MAX_ROUNDS:
+        earlier = _done_before(plan)
+        if earlier is not None:
+            return Committed(earlier, plan.base, was_there=True)
+        applied = workshop.apply(plan)
+        if lease is not None:
+            lease.confirm(made)
+        manifest = _next_manifest(log, plan, applied, commit_id)
+        try:
+            with gate(log.store.location.uri, log.path):
+                head = log.publish(plan.base, manifest)
+        except SwapLostError:
+            lost += 1
+            clock.sleep(ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
+            newest = log.latest()
+            contended += _is_contended(plan, newest)
+            plan = rebase(plan, newest, log.since(newest, plan.base.snapshot.commit.seq), handles)
+            continue
+        return Committed(manifest.head_commit, head)
+    base, found = plan.base.snapshot.commit.id, log.latest().snapshot.commit.id
+    raise ConflictError("graph_head", base, found, f"{lost} rounds were lost to other writers")
+
+
+def _is_contended(plan: CommitPlan, newest: Head) -> bool:
+    """Whether a round was lost over a table that matters to this write; losing to strangers is only bad luck."""
+    before, now = plan.base.snapshot.pins, newest.snapshot.pins
+    mine = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
+    return any(before.get(key) != now.get(key) for key in mine)
+
+
+def _done_before(plan: CommitPlan) -> Commit | None:
+    """The commit that an earlier try with the same key made, if it is still in the head."""
+    if plan.idempotency_key is None:
+        return None
+    for commit in reversed(plan.base.snapshot.manifest.commits):
+        if commit.idempotency_key == plan.idempotency_key:
+            return commit
+    return None
+
+
+class _Workshop:
+    """Makes a plan's versions, and keeps those of an earlier round that still fit. Every file goes into `made`."""
+
+    def __init__(self, store: Store, handles: Handles, made: list[str]) -> None:
+        self._store, self._handles, self._made = store, handles, made
+        self._created: dict[str, Pin] = {}
+        self._versions: dict[str, tuple[Move, int, int]] = {}
+
+    def apply(self, plan: CommitPlan) -> _Applied:
+        """The pins of new tables and of every moved one, durable and invisible."""
+        files = [file for table in plan.new_tables for file in self._create(table)]
+        pins = dict(self._created)
+        for move in plan.moves:
+            base = pins.get(move.table_key) or plan.base.snapshot.pins[move.table_key]
+            version = self._version(move, base.version, files)
+            branch = plan.base.snapshot.branch
+            pins[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=branch)
+        self._made += files
+        self._store.flush(files)
+        self._store.runtime.faults.reach("publish.flushed")
+        return _Applied(pins, plan.new_tables)
+
+    def _version(self, move: Move, base: int, files: list[str]) -> int:
+        known = self._versions.get(move.table_key)
+        if known is not None and known[0].staged is move.staged and known[1] == base:
+            return known[2]
+        version = apply(self._handles, move.staged, base)
+        self._versions[move.table_key] = (move, base, version)
+        files += [*move.staged.files, *version_files(move.staged.path, [version])]
+        self._store.runtime.faults.reach("publish.applied")
+        return version
+
+    def _create(self, table: NewTable) -> list[str]:
+        record = table.record
+        if record.table_key in self._created:
+            return []
+        version = create_table(self._store, record.path, table.schema)
+        pin = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
+        self._created[record.table_key] = pin
+        return [f"{pin.path}/{version_file(version)}"]
+
+
+def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit_id: str) -> Manifest:
+    """The manifest after this commit: the base's, with new pins, tables, schema and one more commit."""
+    snapshot = plan.base.snapshot
+    old = snapshot.manifest
+    runtime = log.store.runtime
+    dropped = {key: old.pins[key] for key in plan.dropped_tables}
+    pins = {key: pin for key, pin in {**old.pins, **applied.pins}.items() if key not in dropped}
+    changes = [_change(key, old.pins.get(key), pins.get(key)) for key in (*applied.pins, *dropped)]
+    commit = Commit(
+        id=commit_id,
+        parent=old.head,
+        merged_parent=plan.merged_parent,
+        seq=snapshot.commit.seq + 1,
+        branch=log.branch,
+        actor=plan.actor,
+        at=instant_text(runtime.clock.now()),
+        operation=plan.operation,
+        message=plan.message,
+        manifest_version=snapshot.manifest_version + 1,
+        changes=tuple(changes),
+        schema_before=old.schema.id if plan.schema else None,
+        schema_after=plan.schema.id if plan.schema else None,
+        idempotency_key=plan.idempotency_key,
+    )
+    return replace(
+        old,
+        schema=plan.schema or old.schema,
+        old_schemas=(*old.old_schemas, old.schema) if plan.schema else old.old_schemas,
+        tables={**old.tables, **{t.record.table_key: t.record for t in applied.new_tables}},
+        pins=pins,
+        dropped={**old.dropped, **dropped},
+        head=commit_id,
+        commits=(*old.commits, commit),
+    )
+
+
+def _change(table_key: str, before: Pin | None, after: Pin | None) -> PinChange:
+    known = after or before
+    return PinChange(
+        table_key=table_key,
+        path=known.path if known else "",
+        before=str(before.version) if before else None,
+        after=str(after.version) if after else None,
+        rows_before=before.rows if before else 0,
+        rows_after=after.rows if after else 0,
+    )

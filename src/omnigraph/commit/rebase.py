@@ -1,0 +1,59 @@
+"""Moving a plan onto a newer head: what changed meanwhile, and whether the plan may follow."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.plan import CommitPlan, ConflictError, Move
+from omnigraph.commit.records import Commit, Snapshot
+from omnigraph.commit.tables import SnapshotTables
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.staging import restage
+
+
+def changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> set[str]:
+    """The tables whose content the commits between the two changed; maintenance alone is no change."""
+    moved = {key for key in base.pins.keys() | now.pins.keys() if base.pins.get(key) != now.pins.get(key)}
+    return moved & {change.table_key for commit in between if not commit.is_maintenance for change in commit.changes}
+
+
+def check_if_commit(plan: CommitPlan, now: Snapshot) -> None:
+    """`if_commit` holds, or ConflictError."""
+    if plan.if_commit is not None and plan.if_commit != now.commit.id:
+        raise ConflictError("graph_head", plan.if_commit, now.commit.id, "the branch has moved on")
+
+
+def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Handles) -> CommitPlan:
+    """The plan on the new head, or ConflictError when something it relied on is not so any more.
+
+    `between` are the commits from the plan's base to the new head.
+    """
+    base, newer = plan.base.snapshot, now.snapshot
+    check_if_commit(plan, newer)
+    if base.manifest.schema.id != newer.manifest.schema.id:
+        raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
+    changed = changed_tables(base, newer, between)
+    if plan.schema is not None and changed:
+        raise ConflictError("schema", base.commit.id, newer.commit.id, "data was written while the schema was planned")
+    before, after = SnapshotTables(handles, base), SnapshotTables(handles, newer)
+    for requirement in plan.requirements:
+        if requirement.table_key not in changed:
+            continue
+        if requirement.table_key not in newer.pins:
+            raise ConflictError(requirement.table_key, "a table", "none", "the table was dropped")
+        violation = requirement.check(before, after)
+        if violation is not None:
+            expected, actual = base.pins.get(violation.table_key), newer.pins.get(violation.table_key)
+            raise ConflictError(
+                violation.table_key,
+                str(expected.version) if expected else "none",
+                str(actual.version) if actual else "none",
+                violation.reason,
+            )
+    return replace(plan, base=now, moves=tuple(_moved(move, base, after) for move in plan.moves))
+
+
+def _moved(move: Move, base: Snapshot, after: SnapshotTables) -> Move:
+    if base.pins.get(move.table_key) == after.snapshot.pins.get(move.table_key):
+        return move
+    return replace(move, staged=restage(move.staged, after.table(move.table_key)))

@@ -1,0 +1,203 @@
+"""What the manifest says, as values: tables, pins, commits, schemas, branches. All immutable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
+
+MAIN = "main"
+MAINTENANCE = frozenset({"optimize", "reindex"})
+"""Operations that change how rows are stored, never what they say: they conflict with nothing."""
+
+
+class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One table of a commit: which version it left and which it reached. Versions are text: they exceed 2^63."""
+
+    table_key: str
+    path: str
+    before: str | None
+    after: str | None
+    rows_before: int = 0
+    rows_after: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "table_key": self.table_key,
+            "location": self.path,
+            "before": self.before,
+            "after": self.after,
+            "rows_before": self.rows_before,
+            "rows_after": self.rows_after,
+        }
+
+
+class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One commit of a branch. `seq` counts from 0; `parent` is None for the first."""
+
+    id: str
+    parent: str | None
+    merged_parent: str | None = None
+    seq: int
+    branch: str
+    actor: str
+    at: str
+    operation: str
+    message: str | None = None
+    manifest_version: int
+    changes: tuple[PinChange, ...] = ()
+    schema_before: str | None = None
+    schema_after: str | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Whether this commit left every row as it was."""
+        return self.operation in MAINTENANCE
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "id": self.id,
+            "parent": self.parent,
+            "merged_parent": self.merged_parent,
+            "seq": self.seq,
+            "branch": self.branch,
+            "actor": self.actor,
+            "at": self.at,
+            "operation": self.operation,
+            "message": self.message,
+            "idempotency_key": self.idempotency_key,
+            "manifest_version": self.manifest_version,
+            "schema_before": self.schema_before,
+            "schema_after": self.schema_after,
+            "changes": [change.to_json() for change in self.changes],
+        }
+
+
+class SchemaRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An accepted schema: the text as written, the catalog as bytes of its codec, and its fingerprint."""
+
+    id: str
+    source: str
+    catalog: str
+    fingerprint: str
+
+
+class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A registered table. `identity` is the type's number; `incarnation` counts tables of one name."""
+
+    table_key: str
+    path: str
+    identity: int
+    incarnation: int = 1
+
+
+class BranchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A live branch: where its manifest is, and what it was taken from."""
+
+    name: str
+    id: str
+    path: str
+    parent_branch: str
+    parent_commit: str
+
+
+class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A name for a commit, which cleanup keeps."""
+
+    name: str
+    commit_id: str
+    branch: str
+
+
+class Floor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The last cleanup's boundary: no manifest version below `lowest_version` may be made any more."""
+
+    epoch: int = 0
+    lowest_version: int = 0
+    staged_before: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """The visible version of one table."""
+
+    table_key: str
+    path: str
+    version: int
+    rows: int
+    branch: str = MAIN
+    """The branch whose commit made it."""
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows; the version is text, since it exceeds what JSON's numbers hold."""
+        return {
+            "table_key": self.table_key,
+            "location": self.path,
+            "branch": self.branch,
+            "version": str(self.version),
+            "rows": self.rows,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The present of one branch, whole."""
+
+    schema: SchemaRecord
+    tables: Mapping[str, TableRecord]
+    pins: Mapping[str, Pin]
+    dropped: Mapping[str, Pin] = field(default_factory=dict)
+    """Tables hidden by a soft drop, with the pin they had."""
+    head: str
+    commits: tuple[Commit, ...]
+    """The latest commits, oldest first; the last one is the head."""
+    old_schemas: tuple[SchemaRecord, ...] = ()
+    """Replaced schemas that are not sealed yet."""
+    branches: Mapping[str, BranchRecord] = field(default_factory=dict)
+    tags: Mapping[str, TagRecord] = field(default_factory=dict)
+    floor: Floor = field(default_factory=Floor)
+
+    @property
+    def head_commit(self) -> Commit:
+        """The newest commit."""
+        return self.commits[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One immutable state of a branch: what a reader keeps for its whole query."""
+
+    branch: str
+    manifest_version: int
+    manifest: Manifest
+
+    @property
+    def commit(self) -> Commit:
+        """The commit this is the state of."""
+        return self.manifest.head_commit
+
+    @property
+    def pins(self) -> Mapping[str, Pin]:
+        """The visible tables."""
+        return self.manifest.pins
+
+    def pin(self, table_key: str) -> Pin:
+        """The pin of a table; KeyError when the schema has no such table."""
+        return self.manifest.pins[table_key]
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "branch": self.branch,
+            "commit_id": self.commit.id,
+            "at": self.commit.at,
+            "manifest_version": self.manifest_version,
+            "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+            "schema_id": self.manifest.schema.id,
+            "schema_fingerprint": self.manifest.schema.fingerprint,
+            "tables": [pin.to_json() for pin in self.pins.values()],
+        }

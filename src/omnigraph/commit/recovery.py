@@ -1,0 +1,170 @@
+"""Clearing up after operations that died. Idempotent, may be raced, and never in anybody's way.
+
+A dead operation that is not in the history is first *fenced* (its sidecar says abandoned, by a conditional put),
+then the manifest is moved by an empty commit. The owner looks at its sidecar before every swap, and its swap fails
+on a manifest that moved; so after these two steps it can't become visible, and its files may go.
+"""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import msgspec
+
+from omnigraph.clock import instant_text
+from omnigraph.commit.audit import AuditRow, record
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.records import Commit
+from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, list_sidecars, store_now
+from omnigraph.commit.verdict import Verdict, judge
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage.objects import ObjectChangedError
+from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.telemetry import log
+
+ACTOR = "omnigraph:recovery"
+OPERATION = "recovery"
+
+
+@dataclass
+class Report:
+    """What a recovery pass found and did."""
+
+    rolled_forward: list[str] = field(default_factory=list)
+    rolled_back: list[str] = field(default_factory=list)
+    in_flight: list[str] = field(default_factory=list)
+    broken: list[BrokenSidecar] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    """Operation ids whose recovery failed, with the reason; the next pass tries again."""
+
+
+def recover(store: Store, manifest: ManifestLog) -> Report:
+    """Settle every sidecar of this branch's graph that can be settled. A listing that fails raises."""
+    report = Report()
+    found, report.broken = list_sidecars(store)
+    store.runtime.faults.reach("recovery.listed")
+    for broken in report.broken:
+        log.warning("the sidecar %s can't be read and is left alone: %s", broken.key, broken.reason)
+    if not found:
+        return report
+    now = store_now(store)
+    lease = timedelta(seconds=store.runtime.options.lease_seconds)
+    for item in found:
+        branch = manifest if item.sidecar.manifest_path == manifest.path else _other(store, item)
+        try:
+            is_committed = branch.contains(branch.latest(), item.sidecar.commit_id, item.sidecar.base_seq)
+            verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
+            _settle(store, branch, item, verdict, report)
+        except OmnigraphError as error:
+            report.failed.append((item.sidecar.id, str(error)))
+            log.warning("the operation %s was not recovered: %s", item.sidecar.id, error)
+    return report
+
+
+def _other(store: Store, item: FoundSidecar) -> ManifestLog:
+    return ManifestLog(store, item.sidecar.branch, item.sidecar.manifest_path)
+
+
+def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verdict, report: Report) -> None:
+    sidecar = item.sidecar
+    if verdict is Verdict.IN_FLIGHT:
+        report.in_flight.append(sidecar.id)
+        return
+    if verdict is Verdict.ROLLED_FORWARD:
+        _audit(store, item, verdict, sidecar.commit_id, 0)
+        report.rolled_forward.append(sidecar.id)
+    else:
+        if sidecar.state == "running" and not _fence(store, item):
+            report.in_flight.append(sidecar.id)  # it woke up, or somebody else is at it
+            return
+        store.runtime.faults.reach("recovery.fenced")
+        commit = _bump(branch, item)
+        if commit is None:
+            _audit(store, item, Verdict.ROLLED_FORWARD, sidecar.commit_id, 0)
+            report.rolled_forward.append(sidecar.id)
+        else:
+            store.runtime.faults.reach("recovery.published")
+            reclaimed = _reclaim(store, item)
+            store.runtime.faults.reach("recovery.reclaimed")
+            _audit(store, item, verdict, commit.id, reclaimed)
+            report.rolled_back.append(sidecar.id)
+    store.runtime.faults.reach("recovery.audited")
+    store.objects.delete(item.key)
+    store.runtime.faults.reach("recovery.removed")
+
+
+def _fence(store: Store, item: FoundSidecar) -> bool:
+    """Mark the operation as abandoned, unless its sidecar has moved meanwhile."""
+    abandoned = msgspec.structs.replace(item.sidecar, state="abandoned")
+    try:
+        store.objects.put_if_match(item.key, msgspec.json.encode(abandoned), item.etag)
+    except ObjectChangedError:
+        return False
+    return True
+
+
+def _bump(branch: ManifestLog, item: FoundSidecar) -> Commit | None:
+    """An empty commit on a head without the operation's commit; None when the commit is there after all.
+
+    A pass that died here left its commit behind; it is found by its message and not made twice.
+    """
+    message = f"rolled back {item.sidecar.operation} {item.sidecar.id} of {item.sidecar.actor}"
+    while True:
+        head = branch.latest()
+        for commit in branch.history(head):
+            if commit.seq <= item.sidecar.base_seq:
+                break
+            if commit.id == item.sidecar.commit_id:
+                return None
+            if commit.actor == ACTOR and commit.message == message:
+                return commit
+        commit = _empty_commit(branch, head, message)
+        old = head.snapshot.manifest
+        try:
+            branch.publish(head, replace(old, head=commit.id, commits=(*old.commits, commit)))
+        except SwapLostError:
+            continue
+        return commit
+
+
+def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
+    runtime = branch.store.runtime
+    return Commit(
+        id=runtime.ids.ulid(),
+        parent=head.snapshot.commit.id,
+        seq=head.snapshot.commit.seq + 1,
+        branch=branch.branch,
+        actor=ACTOR,
+        at=instant_text(runtime.clock.now()),
+        operation=OPERATION,
+        message=message,
+        manifest_version=head.snapshot.manifest_version + 1,
+    )
+
+
+def _reclaim(store: Store, item: FoundSidecar) -> int:
+    """Remove the files that the dead operation named; the bytes freed."""
+    freed = 0
+    for file in item.sidecar.files:
+        info = store.objects.info(file)
+        if info is not None:
+            store.objects.delete(file)
+            freed += info.size
+    return freed
+
+
+def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str, freed: int) -> None:
+    sidecar = item.sidecar
+    record(
+        store,
+        AuditRow(
+            recovery_id=store.runtime.ids.ulid(),
+            operation_id=sidecar.id,
+            kind=verdict.value,
+            recovery_for_actor=sidecar.actor,
+            graph_commit_id=commit_id,
+            outcomes=msgspec.json.encode({"operation": sidecar.operation, "files": len(sidecar.files)}).decode(),
+            bytes_reclaimed=freed,
+            created_at=instant_text(store.runtime.clock.now()),
+        ),
+    )

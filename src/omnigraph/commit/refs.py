@@ -1,0 +1,67 @@
+"""From a name to a snapshot: a branch's head, a commit, a time. The past is folded from the journal."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from omnigraph.clock import parse_instant
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.records import Commit, Pin, Snapshot
+from omnigraph.errors import Kind, OmnigraphError
+
+
+class CommitMissingError(OmnigraphError):
+    """The branch's history has no such commit, or nothing that early."""
+
+    kind = Kind.NOT_FOUND
+    code = "commit_not_found"
+
+    def __init__(self, wanted: str, branch: str) -> None:
+        super().__init__(wanted, branch)
+        self.wanted, self.branch = wanted, branch
+
+    def __str__(self) -> str:
+        return f"the branch `{self.branch}` has no commit {self.wanted}; see `omnigraph commit list`"
+
+
+def at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
+    """The state that a commit made, or CommitMissingError."""
+    return _fold(log, head, lambda commit: commit.id == commit_id, commit_id)
+
+
+def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
+    """The state at an instant: that of the newest commit made no later, or CommitMissingError."""
+    return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant.isoformat()}")
+
+
+def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wanted: str) -> Snapshot:
+    """Walk back from the head, undoing each commit, until the wanted one is the newest left."""
+    manifest = head.snapshot.manifest
+    pins = {**manifest.pins}
+    dropped = {**manifest.dropped}
+    schema = manifest.schema
+    for commit in log.history(head):
+        if is_wanted(commit):
+            tables = {key: record for key, record in manifest.tables.items() if key in pins or key in dropped}
+            past = replace(
+                manifest, schema=schema, tables=tables, pins=pins, dropped=dropped, head=commit.id, commits=(commit,)
+            )
+            return replace(head.snapshot, manifest_version=commit.manifest_version, manifest=past)
+        for change in commit.changes:
+            dropped.pop(change.table_key, None)
+            if change.before is None:
+                pins.pop(change.table_key, None)
+            else:
+                pins[change.table_key] = Pin(
+                    table_key=change.table_key,
+                    path=change.path,
+                    version=int(change.before),
+                    rows=change.rows_before,
+                    branch=commit.branch,
+                )
+        if commit.schema_before is not None:
+            found = log.schema(head, commit.schema_before)
+            if found is None:
+                raise CommitMissingError(wanted, log.branch)
+            schema = found
+    raise CommitMissingError(wanted, log.branch)

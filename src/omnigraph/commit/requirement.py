@@ -1,0 +1,147 @@
+"""The read set of a write, as data: what it relied on, and how to find out whether that still holds.
+
+A requirement is checked again only when a table it names was changed by somebody else since the write's base.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.storage.dataset import Table
+
+ID = "id"
+SHOWN_KEYS = 5
+
+
+class Tables(Protocol):
+    """Gives the tables of one snapshot."""
+
+    def table(self, table_key: str) -> Table:
+        """The table at its pin."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A requirement that does not hold any more."""
+
+    table_key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUnchanged:
+    """The write depended on the whole table: an overwrite, a predicate over everything."""
+
+    table_key: str
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Always broken: it is asked only when the table's content has changed."""
+        del base, now
+        return Violation(self.table_key, "the table was changed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdsAbsent:
+    """The write creates these ids: nobody else may have."""
+
+    table_key: str
+    ids: tuple[str, ...]
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when one of the ids exists now."""
+        del base
+        found = now.table(self.table_key).matching(ID, self.ids, [ID]).column(ID).to_pylist()
+        return Violation(self.table_key, f"{_shown(found)} exist now") if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdsPresent:
+    """The write refers to these rows, for instance as an edge's ends: they must stay."""
+
+    table_key: str
+    ids: tuple[str, ...]
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when one of the ids is gone."""
+        del base
+        found = now.table(self.table_key).matching(ID, self.ids, [ID]).column(ID).to_pylist()
+        gone = sorted(set(self.ids) - set(found))
+        return Violation(self.table_key, f"{_shown(gone)} are gone") if gone else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValuesAbsent:
+    """The write stores these values in a unique column group; rows with `ids` are its own and don't count."""
+
+    table_key: str
+    columns: tuple[str, ...]
+    values: pa.Table
+    own_ids: tuple[str, ...] = ()
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when another row holds one of the values."""
+        del base
+        first = self.columns[0]
+        wanted = self.values.column(first).combine_chunks()
+        rows = now.table(self.table_key).scan(list(dict.fromkeys([ID, *self.columns])), pc.field(first).isin(wanted))
+        if self.own_ids:
+            rows = rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pa.array(self.own_ids, pa.string()))))
+        taken = rows.join(self.values, list(self.columns), join_type="left semi")
+        return (
+            Violation(self.table_key, f"the values of {_shown(taken.column(ID).to_pylist())} clash")
+            if taken.num_rows
+            else None
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsUnchanged:
+    """The write's meaning depended on what these rows said when it read them."""
+
+    table_key: str
+    ids: tuple[str, ...]
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when one of the rows was changed or removed."""
+        before = _rows(base.table(self.table_key), self.ids)
+        after = _rows(now.table(self.table_key), self.ids)
+        changed = sorted(row_id for row_id in self.ids if before.get(row_id) != after.get(row_id))
+        return Violation(self.table_key, f"{_shown(changed)} changed") if changed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountsWithin:
+    """The write adds (or removes) rows per key, and their number per key has bounds: cardinality."""
+
+    table_key: str
+    column: str
+    keys: tuple[str, ...]
+    added: tuple[int, ...]
+    low: int = 0
+    high: int | None = None
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when a key's rows now, with those of this write, are too few or too many."""
+        del base
+        rows = now.table(self.table_key).matching(self.column, self.keys, [self.column]).column(self.column)
+        counts = {item["values"]: item["counts"] for item in rows.value_counts().to_pylist()}
+        for key, added in zip(self.keys, self.added, strict=True):
+            total = counts.get(key, 0) + added
+            if total < self.low or (self.high is not None and total > self.high):
+                return Violation(self.table_key, f"`{key}` would have {total} rows")
+        return None
+
+
+Requirement: TypeAlias = TableUnchanged | IdsAbsent | IdsPresent | ValuesAbsent | RowsUnchanged | CountsWithin
+
+
+def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, object]:
+    return {row[ID]: row for row in table.matching(ID, ids, table.schema.names).to_pylist()}
+
+
+def _shown(ids: list[str]) -> str:
+    more = f" and {len(ids) - SHOWN_KEYS} more" if len(ids) > SHOWN_KEYS else ""
+    return ", ".join(f"`{row_id}`" for row_id in sorted(ids)[:SHOWN_KEYS]) + more

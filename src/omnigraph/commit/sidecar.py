@@ -1,0 +1,188 @@
+"""Sidecars: one small object per operation in flight, so that the files of a dead one can be found."""
+
+import threading
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.layout import RECOVERY, sidecar_key
+from omnigraph.storage.objects import (
+    ObjectChangedError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreUnavailableError,
+)
+from omnigraph.storage.store import Store
+from omnigraph.telemetry import log
+
+FORMAT: Final = 1
+RENEW_TRIES = 3
+_CLOCK = f"{RECOVERY}/clock"
+
+
+class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What an operation in flight says about itself."""
+
+    format: Literal[1] = FORMAT
+    id: str
+    commit_id: str
+    branch: str
+    manifest_path: str
+    base_seq: int
+    operation: str
+    actor: str
+    started_at: str
+    state: Literal["running", "abandoned"] = "running"
+    beat: int = 0
+    files: tuple[str, ...] = ()
+    """Every file it has made so far, relative to the root."""
+
+
+class BrokenSidecar(msgspec.Struct, frozen=True, kw_only=True):
+    """A sidecar that can't be understood. It blocks nothing; it is reported."""
+
+    key: str
+    reason: str
+
+
+class FoundSidecar(msgspec.Struct, frozen=True, kw_only=True):
+    """A sidecar as stored, with its tag and the store's time of its last write."""
+
+    key: str
+    etag: str
+    modified: datetime
+    sidecar: Sidecar
+
+
+class FencedError(OmnigraphError):
+    """This operation was declared dead and may not become visible any more."""
+
+    kind = Kind.CONFLICT
+    code = "fenced"
+
+    def __init__(self, operation_id: str) -> None:
+        super().__init__(operation_id)
+        self.operation_id = operation_id
+
+    def __str__(self) -> str:
+        return (
+            f"operation {self.operation_id} was silent for longer than its lease and was cancelled by recovery;"
+            " nothing of it is visible: run it again"
+        )
+
+
+def list_sidecars(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar]]:
+    """All sidecars there are, the unreadable ones apart."""
+    found: list[FoundSidecar] = []
+    broken: list[BrokenSidecar] = []
+    for info in store.objects.list_under(RECOVERY):
+        if not info.key.endswith(".json"):
+            continue
+        try:
+            stored = store.objects.get(info.key)
+        except ObjectMissingError:
+            continue  # its operation ended while we listed
+        try:
+            sidecar = msgspec.json.decode(stored.data, type=Sidecar)
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            broken.append(BrokenSidecar(key=info.key, reason=str(error)))
+            continue
+        found.append(FoundSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
+    return found, broken
+
+
+def store_now(store: Store) -> datetime:
+    """The store's own clock, so that ages are never measured across two clocks."""
+    while True:
+        store.objects.put(_CLOCK, b"")
+        try:
+            now = store.objects.get(_CLOCK).info.modified
+        except ObjectMissingError:
+            continue  # another recovery has just removed it
+        store.objects.delete(_CLOCK)
+        return now
+
+
+class Lease:
+    """An armed sidecar and the thread that keeps it alive. Use as a context manager around the publish."""
+
+    def __init__(self, store: Store, sidecar: Sidecar) -> None:
+        self._store, self._sidecar = store, sidecar
+        self._key = sidecar_key(sidecar.id)
+        self._etag = ""
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._is_fenced = False
+        self._thread: threading.Thread | None = None
+
+    def arm(self) -> None:
+        """Put the sidecar; when that fails nothing has happened yet."""
+        try:
+            self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
+        except ObjectExistsError:
+            if self._take_over() != self._sidecar:
+                raise
+        self._thread = threading.Thread(target=self._beat, name=f"lease-{self._sidecar.id}", daemon=True)
+        self._thread.start()
+
+    def confirm(self, files: Iterable[str]) -> None:
+        """Prove that the operation was not fenced, and name its files, by one conditional put; else FencedError."""
+        with self._lock:
+            self._renew(tuple(files))
+            if self._is_fenced:
+                raise FencedError(self._sidecar.id)
+
+    def disarm(self) -> None:
+        """Remove the sidecar. A failure is a warning: recovery finds the commit and removes it."""
+        self.stop()
+        try:
+            self._store.objects.delete(self._key)
+        except StoreUnavailableError as error:
+            log.warning("the sidecar %s was not removed: %s", self._key, error)
+
+    def stop(self) -> None:
+        """Stop renewing; the sidecar stays for recovery."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self._store.runtime.options.heartbeat_seconds):
+            with self._lock:
+                if self._is_fenced:
+                    return
+                try:
+                    self._renew(self._sidecar.files)
+                except StoreUnavailableError as error:
+                    log.warning("the sidecar %s was not renewed: %s", self._key, error)
+
+    def _renew(self, files: tuple[str, ...]) -> None:
+        renewed = msgspec.structs.replace(self._sidecar, beat=self._sidecar.beat + 1, files=files)
+        for _ in range(RENEW_TRIES):
+            try:
+                self._etag = self._store.objects.put_if_match(self._key, msgspec.json.encode(renewed), self._etag)
+            except ObjectChangedError:
+                found = self._take_over()
+                if found is None:
+                    self._is_fenced = True
+                    return
+                if found != renewed:
+                    continue  # an earlier renewal of ours, whose response was lost
+            self._sidecar = renewed
+            return
+        raise StoreUnavailableError(f"renew `{self._key}`", "earlier renewals keep arriving")
+
+    def _take_over(self) -> Sidecar | None:
+        """What is stored, when it is our own writing, with its tag: only the owner of a sidecar says `running`."""
+        try:
+            stored = self._store.objects.get(self._key)
+            found = msgspec.json.decode(stored.data, type=Sidecar)
+        except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            return None
+        if found.id != self._sidecar.id or found.state != "running":
+            return None
+        self._etag = stored.etag
+        return found

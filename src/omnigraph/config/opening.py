@@ -1,0 +1,43 @@
+"""The Python door: make and open graphs with the settings of this process's environment.
+
+`omnigraph.create_graph` and `omnigraph.open_graph` are these two. They are here and not beside `Graph`, because the
+engine never reads the environment: whoever needs other settings, such as a test, hands in a `Runtime`.
+"""
+
+import os
+
+from omnigraph.config.environment import runtime_from
+from omnigraph.graph import Graph
+from omnigraph.lang.source import Source
+from omnigraph.runtime import Runtime
+
+
+def create_graph(uri: str, schema: str | Source, *, actor: str = "anonymous", runtime: Runtime | None = None) -> Graph:
+    """Make a new, empty graph: there whole, or not at all.
+
+    Args:
+        uri: A path, `file://…` or `s3://bucket/prefix`. Nothing but the remains of an init that died may be there.
+        schema: The text of the schema; a `Source` gives it the name that messages show.
+        actor: Who the first commit is by.
+        runtime: Settings, clock and the like; without it those of this process's environment.
+
+    Raises:
+        SourceError: The schema has mistakes.
+        PlaceTakenError: A graph or something else is there already.
+        BadUriError: No graph can be stored at such an address.
+    """
+    source = schema if isinstance(schema, Source) else Source(schema, "schema.pg")
+    return Graph.create(uri, source, actor=actor, runtime=runtime or runtime_from(os.environ))
+
+
+def open_graph(uri: str, *, read_only: bool = False, runtime: Runtime | None = None) -> Graph:
+    """Open a graph that exists.
+
+    Opened for writing, the remains of operations that died are cleared up first; read-only, nothing is written ever.
+
+    Raises:
+        NotAGraphError: There is no graph.
+        FormatRefusedError: It was written in another format; the message says the way over.
+        BadUriError: No graph can be stored at such an address.
+    """
+    return Graph.open(uri, is_read_only=read_only, runtime=runtime or runtime_from(os.environ))

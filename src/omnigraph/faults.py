@@ -1,0 +1,95 @@
+"""Named points between durable steps, where a test may stop, kill or fail the process.
+
+In production nothing is armed and `reach` is one attribute look-up. Tests pass their own `Faults`; a subprocess
+is armed by `OMNIGRAPH_FAULT=point[@n]=action`, with action `kill`, `stop` or `error` at the n-th time (default 1).
+"""
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Protocol
+
+from omnigraph.errors import Kind, OmnigraphError
+
+VARIABLE = "OMNIGRAPH_FAULT"
+
+POINTS: dict[str, str] = {
+    "init.begin": "before an init writes anything",
+    "init.table": "after each empty table of a new graph",
+    "init.manifest": "after the manifest of a new graph",
+    "publish.staged": "after staging, before the sidecar",
+    "publish.armed": "after the sidecar",
+    "publish.applied": "after each table's detached version",
+    "publish.flushed": "after the staged files are durable",
+    "publish.head_written": "after the new head fragment, before the swap",
+    "publish.swapped": "after the swap, before it is verified",
+    "publish.verified": "after the swap is verified, before the sidecar goes",
+    "publish.disarmed": "after the sidecar is gone",
+    "recovery.listed": "after the sidecars are listed",
+    "recovery.fenced": "after a dead operation is fenced",
+    "recovery.published": "after the empty recovery commit",
+    "recovery.reclaimed": "after the orphans are removed",
+    "recovery.audited": "after the audit row",
+    "recovery.removed": "after the sidecar is removed",
+}
+"""Every point, with where it stands; the crash matrix runs over all of them."""
+
+
+class Faults(Protocol):
+    """What happens when a point is reached."""
+
+    def reach(self, point: str) -> None:
+        """Called at `point`, one of POINTS."""
+        ...
+
+
+class NoFaults:
+    """Nothing happens."""
+
+    def reach(self, point: str) -> None:
+        """Go on."""
+
+
+class InjectedFaultError(OmnigraphError):
+    """A test made this point fail."""
+
+    kind = Kind.UNAVAILABLE
+    code = "injected_fault"
+
+    def __init__(self, point: str) -> None:
+        super().__init__(point)
+        self.point = point
+
+    def __str__(self) -> str:
+        return f"a fault was injected at {self.point}"
+
+
+class ArmedFaults:
+    """At the n-th time `point` is reached: kill or stop the process, or raise."""
+
+    def __init__(self, point: str, action: str, nth: int = 1) -> None:
+        if point not in POINTS or action not in ("kill", "stop", "error"):
+            msg = f"unknown fault {point}={action}"
+            raise ValueError(msg)
+        self._point, self._action, self._left = point, action, nth
+
+    def reach(self, point: str) -> None:
+        """Act when it is this object's point and turn."""
+        if point != self._point:
+            return
+        self._left -= 1
+        if self._left:
+            return
+        if self._action == "error":
+            raise InjectedFaultError(point)
+        os.kill(os.getpid(), signal.SIGKILL if self._action == "kill" else signal.SIGSTOP)
+
+
+def faults_from(environment: Mapping[str, str]) -> Faults:
+    """The faults that an environment arms, usually none; a malformed value is an error, never ignored."""
+    text = environment.get(VARIABLE)
+    if not text:
+        return NoFaults()
+    place, _, action = text.partition("=")
+    point, _, nth = place.partition("@")
+    return ArmedFaults(point, action, int(nth or 1))

@@ -1,0 +1,93 @@
+"""Make a graph: from a schema to an empty graph that is there whole, or not at all."""
+
+from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
+from omnigraph.commit.plan import NewTable
+from omnigraph.commit.publisher import initialise
+from omnigraph.commit.records import SchemaRecord, TableRecord
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.source import Source
+from omnigraph.ops.session import Session
+from omnigraph.runtime import Runtime
+from omnigraph.schema.accept import load_schema
+from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.catalog import AnyType, Catalog, NodeType
+from omnigraph.schema.codec import encode_catalog, fingerprint
+from omnigraph.schema.identity import assign_identities
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.layout import SCHEMA_COPY, TOP_LEVEL, table_path
+from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.storage.uri import parse_uri
+from omnigraph.telemetry import log as telemetry_log
+
+
+class PlaceTakenError(OmnigraphError):
+    """There is a graph already, or something that is not ours."""
+
+    kind = Kind.CONFLICT
+    code = "place_taken"
+
+    def __init__(self, uri: str, found: str) -> None:
+        super().__init__(uri, found)
+        self.uri, self.found = uri, found
+
+    def __str__(self) -> str:
+        return f"{self.uri} holds {self.found}; choose an empty place, or remove it first"
+
+
+def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session:
+    """A new graph at `uri`. What an init that died has left there is ignored: its tables are nobody's."""
+    catalog = assign_identities(load_schema(schema), None)
+    store = Store(parse_uri(uri), runtime)
+    taken = _check_place(store)
+    record = SchemaRecord(
+        id=runtime.ids.ulid(),
+        source=schema.text,
+        catalog=encode_catalog(catalog).decode(),
+        fingerprint=fingerprint(catalog),
+    )
+    tables = [_new_table(type_, taken) for type_ in all_types(catalog)]
+    try:
+        log = initialise(store, tables, record, actor)
+    except SwapLostError:
+        raise PlaceTakenError(store.location.uri, "a graph that was made at the same time") from None
+    try:
+        store.objects.put(SCHEMA_COPY, schema.text.encode())
+    except StoreUnavailableError as error:
+        telemetry_log.warning("the readable copy of the schema was not written: %s", error)  # the graph is made
+    return Session(store=store, handles=Handles(store), log=log)
+
+
+def all_types(catalog: Catalog) -> list[AnyType]:
+    """Node types, then edge types, in declared order."""
+    return [*catalog.nodes.values(), *catalog.edges.values()]
+
+
+def _check_place(store: Store) -> set[str]:
+    """The table paths that are used up by an init that died; PlaceTakenError for anything else that is there."""
+    names = store.objects.children()
+    foreign = sorted(set(names) - TOP_LEVEL)
+    if foreign:
+        raise PlaceTakenError(store.location.uri, f"`{foreign[0]}`, which is not part of a graph")
+    if not names:
+        return set()
+    try:
+        ManifestLog(store).latest()
+    except NotAGraphError:
+        return {
+            "/".join(info.key.split("/", 2)[:2])
+            for kind in ("nodes", "edges")
+            for info in store.objects.list_under(kind)
+        }
+    raise PlaceTakenError(store.location.uri, "a graph")
+
+
+def _new_table(type_: AnyType, taken: set[str]) -> NewTable:
+    kind = "node" if isinstance(type_, NodeType) else "edge"
+    incarnation = 1
+    while table_path(kind, type_.name, incarnation) in taken:
+        incarnation += 1
+    path = table_path(kind, type_.name, incarnation)
+    record = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
+    return NewTable(record=record, schema=arrow_schema(type_))

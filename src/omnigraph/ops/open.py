@@ -1,0 +1,34 @@
+"""Open a graph: check its format, and clear up after writers that died."""
+
+from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.recovery import Report, recover
+from omnigraph.ops.session import Session
+from omnigraph.runtime import Runtime
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.store import Store
+from omnigraph.storage.uri import parse_uri
+from omnigraph.telemetry import log
+
+
+def open_session(uri: str, *, is_read_only: bool, runtime: Runtime) -> Session:
+    """The graph at `uri`; NotAGraphError, FormatRefusedError or a corruption when there is no such thing to open.
+
+    Opened for writing, dead operations are settled first; that this fails never keeps a graph from being opened.
+    """
+    store = Store(parse_uri(uri), runtime)
+    session = Session(store=store, handles=Handles(store), log=ManifestLog(store), is_read_only=is_read_only)
+    if is_read_only:
+        session.log.newest_readable()
+    else:
+        session.head()
+        heal(session)
+    return session
+
+
+def heal(session: Session) -> Report | None:
+    """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run."""
+    try:
+        return recover(session.store, session.log)
+    except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
+        log.warning("recovery of %s did not run: %s", session.uri, error, exc_info=True)
+        return None

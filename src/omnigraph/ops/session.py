@@ -1,0 +1,75 @@
+"""One open graph: what every verb works with."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.records import Snapshot
+from omnigraph.commit.refs import at_commit, at_time
+from omnigraph.commit.tables import SnapshotTables
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.runtime import Runtime
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.codec import decode_catalog
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.store import Store
+
+
+class ReadOnlyError(OmnigraphError):
+    """The graph was opened read-only."""
+
+    kind = Kind.USAGE
+    code = "read_only"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.uri = uri
+
+    def __str__(self) -> str:
+        return f"{self.uri} was opened read-only; open it without read_only to write"
+
+
+@dataclass
+class Session:
+    """A graph's storage, open tables and manifest. Cheap to keep, safe to share between threads."""
+
+    store: Store
+    handles: Handles
+    log: ManifestLog
+    is_read_only: bool = False
+
+    @property
+    def runtime(self) -> Runtime:
+        """Time, ids, settings."""
+        return self.store.runtime
+
+    @property
+    def uri(self) -> str:
+        """The graph's address."""
+        return self.store.location.uri
+
+    def head(self) -> Head:
+        """The newest state, by one probe when nothing moved."""
+        return self.log.latest()
+
+    def snapshot(self, *, commit_id: str | None = None, at: datetime | None = None) -> Snapshot:
+        """The newest state, or that of a commit or an instant."""
+        if commit_id is not None:
+            return at_commit(self.log, self.log.newest_readable(), commit_id)
+        if at is not None:
+            return at_time(self.log, self.log.newest_readable(), at)
+        return self.head().snapshot
+
+    def tables(self, snapshot: Snapshot) -> SnapshotTables:
+        """The tables of a snapshot."""
+        return SnapshotTables(self.handles, snapshot)
+
+    def catalog(self, snapshot: Snapshot) -> Catalog:
+        """The accepted schema of a snapshot."""
+        return decode_catalog(snapshot.manifest.schema.catalog.encode())
+
+    def writable_head(self) -> Head:
+        """A state to base a write on; ReadOnlyError for a read-only graph."""
+        if self.is_read_only:
+            raise ReadOnlyError(self.uri)
+        return self.log.recent()

@@ -1,0 +1,35 @@
+"""The table of a type at its pin, for other tools that read Lance."""
+
+from omnigraph.commit.records import Snapshot
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.session import Session
+from omnigraph.storage.handles import PinnedDataset
+
+
+class TypeMissingError(OmnigraphError):
+    """The schema has no type of that name; `near` is the one that was likely meant."""
+
+    kind = Kind.NOT_FOUND
+    code = "type_not_found"
+
+    def __init__(self, name: str, near: str | None) -> None:
+        super().__init__(name, near)
+        self.name, self.near = name, near
+
+    def __str__(self) -> str:
+        way_out = f"; did you mean `{self.near}`?" if self.near else ""
+        return f"the graph has no type `{self.name}`{way_out}"
+
+
+def pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> PinnedDataset:
+    """A handle of its own on the version that `snapshot` shows, or TypeMissingError.
+
+    What is done to the handle touches neither the graph nor its other readers.
+    """
+    names = {key.partition(":")[2]: key for key in snapshot.pins}
+    table_key = names.get(type_name, type_name)
+    if table_key not in snapshot.pins:
+        raise TypeMissingError(type_name, closest(type_name, names))
+    pin = snapshot.pin(table_key)
+    return session.handles.open_apart(pin.path, pin.version)

@@ -1,0 +1,20 @@
+"""What a graph handle is given from outside: time, ids, faults, settings, counters."""
+
+from dataclasses import dataclass, field
+
+from omnigraph.clock import Clock, SystemClock
+from omnigraph.faults import Faults, NoFaults
+from omnigraph.ids import Ids, SystemIds
+from omnigraph.options import Options
+from omnigraph.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """One bundle for the whole engine, so that a test can replace any of it."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=lambda: SystemIds(SystemClock()))
+    faults: Faults = field(default_factory=NoFaults)
+    options: Options = field(default_factory=Options)
+    telemetry: Telemetry = field(default_factory=Telemetry)

@@ -1,0 +1,96 @@
+"""Open tables, cached: one handle per location and version, one Lance session per graph."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import lance
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of, store_failure
+from omnigraph.storage.store import Store
+
+CACHED_HANDLES = 512
+_NOT_LANCE = "not appear to be a Lance file"
+
+PinnedDataset: TypeAlias = lance.LanceDataset
+"""What other rooms call Lance's own dataset, which they may hand on but not import."""
+
+
+class PinUnreadableError(OmnigraphError):
+    """A pinned table version can't be opened: its files were removed or damaged by something else."""
+
+    kind = Kind.CORRUPT
+    code = "pin_unreadable"
+
+    def __init__(self, path: str, version: int, reason: str) -> None:
+        super().__init__(path, version, reason)
+        self.path, self.version, self.reason = path, version, reason
+
+    def __str__(self) -> str:
+        return (
+            f"version {self.version} of the table {self.path} can't be read ({self.reason});"
+            " its files were removed or damaged outside of omnigraph: run `omnigraph repair`"
+        )
+
+
+@contextmanager
+def read_errors(path: str, version: int) -> Iterator[None]:
+    """Turn what Lance raises on a read into a store that failed, or a pin whose files are gone or damaged."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        if is_unreachable(error):
+            raise store_failure(f"read {path}", error) from error
+        if is_io(error) or _NOT_LANCE in str(error):
+            raise PinUnreadableError(path, version, reason_of(error)) from error
+        raise
+
+
+class Handles:
+    """Pinned Lance datasets by (path, version). Versions are immutable, so a cached handle is never stale."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
+
+    def open(self, path: str, version: int) -> lance.LanceDataset:
+        """The dataset at exactly this version, or PinUnreadableError."""
+        key = (path, version)
+        with self._lock:
+            if key in self._open:
+                self._open.move_to_end(key)
+                return self._open[key]
+        dataset = self.open_apart(path, version)
+        self.keep(path, dataset)
+        return dataset
+
+    def open_apart(self, path: str, version: int) -> lance.LanceDataset:
+        """As `open`, but a handle that nobody shares: some methods of a handle move it to another version."""
+        with counted(self.store.runtime.telemetry, "table"):
+            try:
+                return lance.dataset(
+                    self.store.uri(path),
+                    version=version,
+                    session=self.store.session,
+                    storage_options=self.store.lance_options,
+                )
+            except (ValueError, OSError, RuntimeError) as error:
+                if is_unreachable(error):
+                    raise store_failure(f"open {path}", error) from error
+                raise PinUnreadableError(path, version, reason_of(error)) from error
+
+    def keep(self, path: str, dataset: lance.LanceDataset) -> None:
+        """Remember a handle that a write has just made, so that reading it needs no request."""
+        with self._lock:
+            self._open[path, dataset.version] = dataset
+            while len(self._open) > CACHED_HANDLES:
+                self._open.popitem(last=False)
+
+    def forget(self, path: str, version: int) -> None:
+        """Drop a handle whose files are about to go."""
+        with self._lock:
+            self._open.pop((path, version), None)

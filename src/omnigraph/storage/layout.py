@@ -1,0 +1,57 @@
+"""The names of things below a graph's root."""
+
+from typing import Final
+
+MANIFEST = "__manifest"
+BRANCHES = "__branches"
+NODES = "nodes"
+EDGES = "edges"
+RECOVERY = "__recovery"
+AUDIT = "_graph_commit_recoveries.lance"
+SCHEMA_COPY = "_schema.pg"
+
+FORMAT: Final = "2.2"
+"""Lance's storage version of every table."""
+
+INTERNAL_SCHEMA_VERSION: Final = 4
+"""The version of the stored format that this software writes and reads."""
+
+TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY})
+"""Everything that may lie directly below a root; an init refuses a place that holds anything else."""
+
+_FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
+
+
+def fnv1a64(text: str) -> str:
+    """The 64-bit FNV-1a hash of the UTF-8 bytes, as 16 hex digits."""
+    value = _FNV_OFFSET
+    for byte in text.encode():
+        value = ((value ^ byte) * _FNV_PRIME) & _MASK
+    return f"{value:016x}"
+
+
+def table_path(kind: str, type_name: str, incarnation: int = 1) -> str:
+    """The path of a type's table; a name used again gets `-2`, `-3` and so on."""
+    suffix = "" if incarnation == 1 else f"-{incarnation}"
+    return f"{NODES if kind == 'node' else EDGES}/{fnv1a64(type_name)}{suffix}"
+
+
+def sidecar_key(operation_id: str) -> str:
+    """The control object of an operation in flight."""
+    return f"{RECOVERY}/{operation_id}.json"
+
+
+def version_file(version: int) -> str:
+    """The file of an ordinary table version, relative to the table (Lance's V2 naming: newest first)."""
+    return f"_versions/{2**64 - 1 - version:020d}.manifest"
+
+
+def version_number(key: str) -> int:
+    """The inverse of `version_file`; 0 for a file that is not an ordinary version."""
+    name = key.rsplit("/", 1)[-1].removesuffix(".manifest")
+    return 2**64 - 1 - int(name) if name.isdigit() else 0
+
+
+def detached_file(version: int) -> str:
+    """The file of a detached table version, relative to the table."""
+    return f"_versions/d{version}.manifest"

@@ -1,0 +1,81 @@
+"""Counting what Lance asks of the object store, by target."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lance.lance import register_lance_metrics_recorder, snapshot_lance_metrics
+
+from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+from omnigraph.telemetry import Telemetry
+
+_REQUESTS = "lance_object_store_requests_total"
+_state = {"registered": False}
+
+_DENIED = ("lacked the necessary privileges", "401 Unauthorized", "403 Forbidden", "Permission denied")
+_UNREACHABLE = ("Generic S3 error", "HTTP error", *_DENIED)
+"""What the text of Lance's errors says when the store is to blame, and not what is stored in it."""
+_IO = ("LanceError(IO)", "Not found:")
+
+
+def _totals() -> dict[str, int]:
+    if not _state["registered"]:
+        register_lance_metrics_recorder()
+        _state["registered"] = True
+    totals: dict[str, int] = {}
+    for point in snapshot_lance_metrics():
+        if point.name == _REQUESTS:
+            operation = point.attributes["operation"]
+            totals[operation] = totals.get(operation, 0) + int(point.value or 0)
+    return totals
+
+
+@contextmanager
+def counted(telemetry: Telemetry, target: str) -> Iterator[None]:
+    """Attribute to `target` what Lance requests inside the block; free unless somebody counts.
+
+    Lance's counters are those of the process, so counts are exact only while one operation runs at a time.
+    """
+    if not telemetry.is_listening:
+        yield
+        return
+    before = _totals()
+    try:
+        yield
+    finally:
+        for operation, count in _totals().items():
+            telemetry.record(target, operation, count - before.get(operation, 0))
+
+
+@contextmanager
+def store_errors(action: str) -> Iterator[None]:
+    """Turn what Lance raises when the store fails it into our own error, which says what was being done.
+
+    Lance reports a failed read of a scan as a ValueError; one that has nothing to do with the store is left alone.
+    """
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        if not isinstance(error, OSError) and not is_io(error):
+            raise
+        raise store_failure(action, error) from error
+
+
+def store_failure(action: str, error: Exception) -> StoreUnavailableError:
+    """Our error for one of Lance's, when the store failed or refused."""
+    failure = StoreDeniedError if any(mark in str(error) for mark in _DENIED) else StoreUnavailableError
+    return failure(action, reason_of(error))
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether the store did not answer or refused: then nothing is known about what is stored."""
+    return any(mark in str(error) for mark in _UNREACHABLE)
+
+
+def is_io(error: Exception) -> bool:
+    """Whether an error of Lance is about reading or writing files, and not about the call."""
+    return any(mark in str(error) for mark in _IO) or is_unreachable(error)
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error of Lance, without the place in its source."""
+    return str(error).split("\n", 1)[0].split(", /home", 1)[0]

@@ -1,0 +1,133 @@
+"""Control objects on S3, through the same object-store library that Lance uses."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, cast
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import S3Store
+
+from omnigraph.storage.objects import (
+    ObjectChangedError,
+    ObjectExistsError,
+    ObjectInfo,
+    ObjectMissingError,
+    StoreDeniedError,
+    StoredObject,
+    StoreUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, S3Config
+
+_CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout"})
+"""The options that are the HTTP client's, not the bucket's."""
+_MAX_RETRIES, _RETRY_SECONDS = "client_max_retries", "client_retry_timeout"
+"""Lance's names for how often, and for how many seconds, a request is retried; we keep to the same bounds."""
+_LANCE_OPTIONS = frozenset({_MAX_RETRIES, _RETRY_SECONDS, "download_retry_count"})
+"""The options that only Lance understands."""
+
+
+@contextmanager
+def _store_errors(action: str, key: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise ObjectMissingError(key) from None
+    except AlreadyExistsError:
+        raise ObjectExistsError(key) from None
+    except PreconditionError:
+        raise ObjectChangedError(key) from None
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise StoreDeniedError(f"{action} `{key}`", _reason(error)) from error
+    except (BaseError, OSError) as error:
+        # a listing that is refused comes as a general error
+        is_denied = any(status in str(error) for status in ("401 Unauthorized", "403 Forbidden"))
+        failure = StoreDeniedError if is_denied else StoreUnavailableError
+        raise failure(f"{action} `{key}`", _reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
+
+
+class S3Objects:
+    """An ObjectStore on a bucket that honours `If-None-Match` and `If-Match`."""
+
+    def __init__(self, bucket: str, prefix: str, options: Mapping[str, str], *, max_retries: int = 5) -> None:
+        client = {name: value for name, value in options.items() if name in _CLIENT_OPTIONS}
+        config = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS | _LANCE_OPTIONS}
+        self._store = S3Store(
+            bucket,
+            prefix=prefix,
+            config=cast("S3Config", config),
+            client_options=cast("ClientConfig", client),
+            retry_config={
+                "max_retries": int(options.get(_MAX_RETRIES, max_retries)),
+                "retry_timeout": timedelta(seconds=float(options.get(_RETRY_SECONDS, 60))),
+            },
+        )
+
+    def get(self, key: str) -> StoredObject:
+        """See ObjectStore."""
+        with _store_errors("read", key):
+            result = obstore.get(self._store, key)
+            meta, data = result.meta, bytes(result.bytes())
+        return StoredObject(data, str(meta["e_tag"]), ObjectInfo(key, len(data), meta["last_modified"]))
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See ObjectStore."""
+        try:
+            with _store_errors("look up", key):
+                meta = obstore.head(self._store, key)
+        except ObjectMissingError:
+            return None
+        return ObjectInfo(key, meta["size"], meta["last_modified"])
+
+    def put(self, key: str, data: bytes) -> str:
+        """See ObjectStore."""
+        with _store_errors("write", key):
+            return str(obstore.put(self._store, key, data, use_multipart=False)["e_tag"])
+
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        """See ObjectStore."""
+        with _store_errors("write", key):
+            return str(obstore.put(self._store, key, data, mode="create", use_multipart=False)["e_tag"])
+
+    def put_if_match(self, key: str, data: bytes, etag: str) -> str:
+        """See ObjectStore."""
+        try:
+            with _store_errors("write", key):
+                return str(obstore.put(self._store, key, data, mode={"e_tag": etag}, use_multipart=False)["e_tag"])
+        except ObjectMissingError:
+            raise ObjectChangedError(key) from None
+
+    def delete(self, key: str) -> None:
+        """See ObjectStore."""
+        with _store_errors("delete", key):
+            try:
+                obstore.delete(self._store, key)
+            except FileNotFoundError:
+                return
+
+    def list_under(self, prefix: str) -> list[ObjectInfo]:
+        """See ObjectStore."""
+        with _store_errors("list", prefix):
+            found = [meta for batch in obstore.list(self._store, prefix) for meta in batch]
+        infos = (ObjectInfo(m["path"], m["size"], m["last_modified"]) for m in found)
+        return sorted(infos, key=lambda info: info.key)
+
+    def children(self) -> list[str]:
+        """See ObjectStore."""
+        with _store_errors("list", ""):
+            result = obstore.list_with_delimiter(self._store)
+        names = [*result["common_prefixes"], *(meta["path"] for meta in result["objects"])]
+        return sorted(name.rsplit("/", 1)[-1] for name in names)

@@ -1,0 +1,309 @@
+"""Staged writes: files that exist, and a description of what they will change. Invisible until a version is made.
+
+A staged write has two parts. What it *writes* (new fragments) fits any version of the table. What it *takes away*
+(deletion files for replaced or deleted rows) fits only the version it was computed on, its `base`. So moving a
+staged write to another version reuses the first part as it is and computes the second one anew from the row ids.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import pyarrow as pa
+from lance.fragment import FragmentMetadata, write_fragments
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.requests import counted, store_errors
+
+ID = "id"
+ROWS_PER_FRAGMENT = 1_048_576
+
+
+class Change(Enum):
+    """What a staged write does to its table."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+    DELETE = "delete"
+    OVERWRITE = "overwrite"
+    INDEX = "index"
+
+
+class StagedDecodeError(OmnigraphError):
+    """The JSON of a staged write is not one."""
+
+    kind = Kind.CORRUPT
+    code = "staged_write_unreadable"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"a staged write can't be read: {self.reason}"
+
+
+class DuplicateRowError(OmnigraphError):
+    """Two rows of one staged write have the same id."""
+
+    kind = Kind.INVALID
+    code = "duplicate_row"
+
+    def __init__(self, path: str, row_id: str) -> None:
+        super().__init__(path, row_id)
+        self.path, self.row_id = path, row_id
+
+    def __str__(self) -> str:
+        return f"two rows for {self.path} have the id `{self.row_id}`; give each id once"
+
+
+class OutdatedSegmentError(OmnigraphError):
+    """An index segment was built from fragments that the table does not have any more."""
+
+    kind = Kind.CONFLICT
+    code = "index_segment_outdated"
+
+    def __init__(self, path: str, index: str) -> None:
+        super().__init__(path, index)
+        self.path, self.index = path, index
+
+    def __str__(self) -> str:
+        return (
+            f"the index {self.index} was built from rows of {self.path} that were rewritten meanwhile: build it again"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """One table's staged write, as plain data."""
+
+    change: Change
+    path: str
+    base: int
+    """The version that `updated` and `removed` were computed on."""
+    written: tuple[str, ...] = ()
+    """New fragments, as Lance's JSON."""
+    written_rows: int = 0
+    keys: tuple[str, ...] = ()
+    """The ids whose committed rows are replaced or deleted."""
+    updated: tuple[str, ...] = ()
+    """Fragments of `base` with new deletion files, as Lance's JSON."""
+    removed: tuple[int, ...] = ()
+    """Fragments of `base` that lose all rows."""
+    taken_rows: int = 0
+    """How many rows of `base` go."""
+    base_rows: int = 0
+    indexes: tuple[str, ...] = ()
+    """New index segments, as JSON (see `index_staging`)."""
+    replaced_indexes: tuple[str, ...] = ()
+    """Segments that the new ones take the place of."""
+
+    @property
+    def rows_after(self) -> int:
+        """How many rows the table has once this is applied to `base`."""
+        kept = 0 if self.change is Change.OVERWRITE else self.base_rows - self.taken_rows
+        return kept + self.written_rows
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether applying this changes the table at all."""
+        return bool(self.written or self.taken_rows or self.indexes or self.change is Change.OVERWRITE)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file this write made, relative to the root: what to flush, and what to reclaim when it dies."""
+        data = [f"{self.path}/data/{file['path']}" for text in self.written for file in json.loads(text)["files"]]
+        deletions = [f"{self.path}/{deletion_path(json.loads(text))}" for text in self.updated]
+        segments = [json.loads(text) for text in self.indexes]
+        indexes = [f"{self.path}/_indices/{one['uuid']}/{file}" for one in segments for file, _ in one["files"]]
+        return (*data, *deletions, *indexes)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON; versions are text because they exceed 2^63."""
+        return {
+            "change": self.change.value,
+            "path": self.path,
+            "base": str(self.base),
+            "written": list(self.written),
+            "written_rows": self.written_rows,
+            "keys": list(self.keys),
+            "updated": list(self.updated),
+            "removed": list(self.removed),
+            "taken_rows": self.taken_rows,
+            "base_rows": self.base_rows,
+            "indexes": list(self.indexes),
+            "replaced_indexes": list(self.replaced_indexes),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> "Staged":
+        """The inverse of `to_json`; anything else is StagedDecodeError."""
+        expected = set(cls.__dataclass_fields__)
+        if set(data) != expected:
+            raise StagedDecodeError(f"its fields are {sorted(data)}")
+        try:
+            return cls(
+                change=Change(data["change"]),
+                path=_text(data["path"]),
+                base=int(_text(data["base"])),
+                written=_texts(data["written"]),
+                written_rows=_count(data["written_rows"]),
+                keys=_texts(data["keys"]),
+                updated=_texts(data["updated"]),
+                removed=tuple(_count(n) for n in _list(data["removed"])),
+                taken_rows=_count(data["taken_rows"]),
+                base_rows=_count(data["base_rows"]),
+                indexes=_texts(data["indexes"]),
+                replaced_indexes=_texts(data["replaced_indexes"]),
+            )
+        except ValueError as error:
+            raise StagedDecodeError(str(error)) from error
+
+
+def stage_append(table: Table, rows: pa.Table) -> Staged:
+    """New rows. The caller has checked that their ids are new; nothing here looks."""
+    return _staged(table, Change.APPEND, rows=rows)
+
+
+def stage_upsert(table: Table, rows: pa.Table) -> Staged:
+    """Rows that replace those of the same id, or are new. Duplicate ids are DuplicateRowError."""
+    ids = rows.column(ID).to_pylist()
+    seen: set[str] = set()
+    for row_id in ids:
+        if row_id in seen:
+            raise DuplicateRowError(table.path, row_id)
+        seen.add(row_id)
+    return _staged(table, Change.UPSERT, rows=rows, keys=ids)
+
+
+def stage_delete(table: Table, ids: Sequence[str]) -> Staged:
+    """The rows with these ids go; ids that no row has are ignored."""
+    return _staged(table, Change.DELETE, keys=sorted(set(ids)))
+
+
+def stage_overwrite(table: Table, rows: pa.Table) -> Staged:
+    """These rows replace all others; none is fine."""
+    return _staged(table, Change.OVERWRITE, rows=rows)
+
+
+def stage_fragments(
+    table: Table, change: Change, fragments: Sequence[str], rows: int, keys: Sequence[str] = ()
+) -> Staged:
+    """A staged write of fragments that somebody else (an executor) has written already."""
+    staged = Staged(
+        change=change,
+        path=table.path,
+        base=table.version,
+        written=tuple(fragments),
+        written_rows=rows,
+        keys=tuple(keys),
+        base_rows=table.count(),
+    )
+    return _with_deletions(staged, table)
+
+
+def restage(staged: Staged, table: Table) -> Staged:
+    """The same write on another version: written fragments are reused, deletions are computed anew.
+
+    An index segment fits only while the fragments it was built from are what they were; else OutdatedSegmentError.
+    """
+    if staged.indexes:
+        _check_segments(staged, table)
+    moved = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
+    return _with_deletions(moved, table)
+
+
+def _check_segments(staged: Staged, table: Table) -> None:
+    """Rows may have been deleted from the fragments, which an index bears; their files may not have changed."""
+    before = table.handles.open(staged.path, staged.base)
+    after = table.handles.open(table.path, table.version)
+    there = {fragment.fragment_id: fragment.metadata.files for fragment in after.get_fragments()}
+    known = {fragment.fragment_id: fragment.metadata.files for fragment in before.get_fragments()}
+    for text in staged.indexes:
+        segment = json.loads(text)
+        if any(there.get(number) != known[number] for number in segment["fragment_ids"]):
+            raise OutdatedSegmentError(table.path, segment["name"])
+
+
+def deletion_path(fragment: Mapping[str, object]) -> str:
+    """The deletion file of a fragment, relative to its table, by Lance's naming."""
+    file = fragment["deletion_file"]
+    assert isinstance(file, dict)  # noqa: S101 - `updated` holds only fragments with deletions
+    suffix = "arrow" if file["file_type"] == "array" else "bin"
+    return f"_deletions/{fragment['id']}-{file['read_version']}-{file['id']}.{suffix}"
+
+
+def _staged(table: Table, change: Change, rows: pa.Table | None = None, keys: Sequence[str] = ()) -> Staged:
+    written = () if rows is None else _write(table, rows)
+    staged = Staged(
+        change=change,
+        path=table.path,
+        base=table.version,
+        written=written,
+        written_rows=0 if rows is None else rows.num_rows,
+        keys=tuple(keys),
+        base_rows=table.count(),
+    )
+    return _with_deletions(staged, table)
+
+
+def _write(table: Table, rows: pa.Table) -> tuple[str, ...]:
+    if not rows.num_rows:
+        return ()
+    store = table.handles.store
+    dataset = table.handles.open(table.path, table.version)
+    with counted(store.runtime.telemetry, "table"), store_errors(f"write rows of {table.path}"):
+        fragments = write_fragments(
+            rows.cast(dataset.schema) if rows.schema != dataset.schema else rows,
+            dataset,
+            mode="append",
+            max_rows_per_file=ROWS_PER_FRAGMENT,
+            storage_options=store.lance_options,
+        )
+    return tuple(json.dumps(fragment.to_json()) for fragment in fragments)
+
+
+def _with_deletions(staged: Staged, table: Table) -> Staged:
+    if not staged.keys:
+        return staged
+    found = table.matching(ID, staged.keys, [ID], with_address=True).column("_rowaddr").to_pylist()
+    by_fragment: dict[int, list[int]] = {}
+    for address in found:
+        by_fragment.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+    dataset = table.handles.open(table.path, table.version)
+    updated: list[str] = []
+    removed: list[int] = []
+    with counted(table.handles.store.runtime.telemetry, "table"), store_errors(f"delete rows of {table.path}"):
+        for fragment_id, offsets in sorted(by_fragment.items()):
+            fragment = dataset.get_fragment(fragment_id)
+            assert fragment is not None  # noqa: S101 - the address came from this very version
+            metadata: FragmentMetadata | None = fragment.delete_rows(sorted(offsets))
+            if metadata is None:
+                removed.append(fragment_id)
+            else:
+                updated.append(json.dumps(metadata.to_json()))
+    return replace(staged, updated=tuple(updated), removed=tuple(removed), taken_rows=len(found))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected text, found {value!r}")  # noqa: TRY004 - one error type for decoding
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"expected a count, found {value!r}")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list, found {value!r}")  # noqa: TRY004 - one error type for decoding
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_text(item) for item in _list(value))

@@ -1,0 +1,94 @@
+"""One graph's storage: its location, control objects and Lance settings, shared by every table."""
+
+from collections.abc import Iterable
+
+from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
+
+from omnigraph.options import Durability
+from omnigraph.runtime import Runtime
+from omnigraph.storage.durable import flush
+from omnigraph.storage.local_objects import LocalObjects
+from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject
+from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.storage.uri import Location
+
+
+class Store:
+    """Where a graph lives and how to reach it. Safe to share between threads."""
+
+    def __init__(self, location: Location, runtime: Runtime) -> None:
+        self.location, self.runtime = location, runtime
+        self.session = Session()
+        self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
+
+    @property
+    def lance_options(self) -> dict[str, str] | None:
+        """What Lance is given to reach the store; None on local disk."""
+        return None if self.location.is_local else dict(self.runtime.options.storage)
+
+    @property
+    def must_flush(self) -> bool:
+        """Whether files are flushed before a write is acknowledged."""
+        return self.location.is_local and self.runtime.options.durability is Durability.FSYNC
+
+    def uri(self, path: str) -> str:
+        """The address of a table."""
+        return self.location.child(path).uri
+
+    def flush(self, paths: Iterable[str]) -> None:
+        """Make files durable, given relative to the root; on an object store they already are."""
+        if self.must_flush:
+            flush(self.uri(path) for path in paths)
+
+
+class CountedObjects:
+    """An ObjectStore that counts its requests as `control`."""
+
+    def __init__(self, inner: ObjectStore, runtime: Runtime) -> None:
+        self._inner, self._telemetry = inner, runtime.telemetry
+
+    def get(self, key: str) -> StoredObject:
+        """See ObjectStore."""
+        self._telemetry.record("control", "get")
+        return self._inner.get(key)
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See ObjectStore."""
+        self._telemetry.record("control", "head")
+        return self._inner.info(key)
+
+    def put(self, key: str, data: bytes) -> str:
+        """See ObjectStore."""
+        self._telemetry.record("control", "put")
+        return self._inner.put(key, data)
+
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        """See ObjectStore."""
+        self._telemetry.record("control", "put")
+        return self._inner.put_if_absent(key, data)
+
+    def put_if_match(self, key: str, data: bytes, etag: str) -> str:
+        """See ObjectStore."""
+        self._telemetry.record("control", "put")
+        return self._inner.put_if_match(key, data, etag)
+
+    def delete(self, key: str) -> None:
+        """See ObjectStore."""
+        self._telemetry.record("control", "delete")
+        self._inner.delete(key)
+
+    def list_under(self, prefix: str) -> list[ObjectInfo]:
+        """See ObjectStore."""
+        self._telemetry.record("control", "list")
+        return self._inner.list_under(prefix)
+
+    def children(self) -> list[str]:
+        """See ObjectStore."""
+        self._telemetry.record("control", "list")
+        return self._inner.children()
+
+
+def _objects(location: Location, runtime: Runtime) -> ObjectStore:
+    if location.bucket is None:
+        return LocalObjects(location.path, is_durable=runtime.options.durability is Durability.FSYNC)
+    return S3Objects(location.bucket, location.path, runtime.options.storage)

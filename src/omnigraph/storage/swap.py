@@ -1,0 +1,187 @@
+"""A small table that changes by compare-and-swap. Only the manifest log may import this module.
+
+Its newest fragment is the *head*, rewritten by every swap; the fragments before it are *sealed*, never rewritten.
+The swap is a strict Lance overwrite: of any number of racers on version V exactly one creates V+1, and committing
+the same prepared swap again returns the version that it made, so a lost response can be asked about.
+"""
+
+from dataclasses import dataclass
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.commit import CommitConflictError
+from lance.fragment import FragmentMetadata, write_fragments
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage.layout import FORMAT, version_file, version_number
+from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
+from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
+
+DAMAGE_DEPTH = 10
+"""How many versions are tried when the newest can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSwap:
+    """New content, written and waiting: `transaction` on `base`."""
+
+    base: LanceDataset
+    transaction: Transaction
+    files: tuple[str, ...]
+
+
+class SwapTable:
+    """One version of the table. Swapping gives a new object; this one stays as it is."""
+
+    def __init__(self, store: Store, path: str, dataset: LanceDataset) -> None:
+        self._store, self.path, self._dataset = store, path, dataset
+
+    @property
+    def version(self) -> int:
+        """The version this object reads."""
+        return int(self._dataset.version)
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """The table's schema metadata."""
+        return dict(self._dataset.schema.metadata or {})
+
+    @property
+    def sealed_count(self) -> int:
+        """How many sealed fragments there are."""
+        return max(len(self._dataset.get_fragments()) - 1, 0)
+
+    def head(self) -> pa.Table:
+        """The rows of the newest fragment: one read, whatever the history."""
+        fragments = self._dataset.get_fragments()
+        if not fragments:
+            return self._dataset.schema.empty_table()
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
+            return fragments[-1].to_table()
+
+    def sealed(self, index: int) -> pa.Table:
+        """The rows of a sealed fragment; 0 is the oldest."""
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
+            return self._dataset.get_fragments()[:-1][index].to_table()
+
+    def sealed_rows(self) -> list[int]:
+        """The number of rows of each sealed fragment, oldest first; no request."""
+        return [int(fragment.metadata.physical_rows) for fragment in self._dataset.get_fragments()[:-1]]
+
+    def is_newest(self) -> bool:
+        """Whether no later version exists, by one look at the next version's name.
+
+        A version so old that its successors are trimmed looks newest too; a swap on it is found out by `verify`.
+        """
+        return self._store.objects.info(f"{self.path}/{version_file(self.version + 1)}") is None
+
+    def latest(self) -> "SwapTable":
+        """The newest version there is now; this object when nothing moved."""
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"probe {self.path}"):
+            latest = int(self._dataset.latest_version)
+        return self if latest == self.version else open_table(self._store, self.path)
+
+    def prepare(self, head: pa.Table, *, seal: pa.Table | None = None, keep_sealed: int | None = None) -> PreparedSwap:
+        """Write new content: the first `keep_sealed` sealed fragments, then `seal`, then `head`. Nothing is visible."""
+        old = [fragment.metadata for fragment in self._dataset.get_fragments()[:-1]]
+        kept = list(old if keep_sealed is None else old[:keep_sealed])
+        fresh = [*([] if seal is None else self._write(seal)), *self._write(head)]
+        operation = LanceOperation.Overwrite(self._dataset.lance_schema, [*kept, *fresh])
+        files = tuple(f"{self.path}/data/{file.path}" for fragment in fresh for file in fragment.files)
+        return PreparedSwap(self._dataset, Transaction(self.version, operation), files)
+
+    def commit(self, prepared: PreparedSwap) -> "SwapTable":
+        """Make the prepared content the next version, or SwapLostError. Safe to call again after any other error."""
+        with counted(self._store.runtime.telemetry, "manifest"):
+            try:
+                made = LanceDataset.commit(
+                    prepared.base,
+                    prepared.transaction,
+                    max_retries=0,
+                    storage_options=self._store.lance_options,
+                )
+            except CommitConflictError:
+                raise SwapLostError(self.path, self.version) from None
+            except (OSError, ValueError, RuntimeError) as error:
+                raise store_failure(f"swap {self.path}", error) from error
+        return SwapTable(self._store, self.path, made)
+
+    def flush(self) -> None:
+        """Make this version's own file durable."""
+        self._store.flush([f"{self.path}/{version_file(self.version)}"])
+
+    def trim(self, keep: int) -> None:
+        """Remove old versions but the newest `keep`, with the files that only they use."""
+        with counted(self._store.runtime.telemetry, "manifest"):
+            self._dataset.cleanup_old_versions(retain_versions=keep)
+
+    def _write(self, rows: pa.Table) -> list[FragmentMetadata]:
+        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"write {self.path}"):
+            fragments: list[FragmentMetadata] = write_fragments(
+                rows.cast(self._dataset.schema),
+                self._dataset,
+                mode="append",
+                max_rows_per_file=10_000_000,
+                storage_options=self._store.lance_options,
+            )
+        return fragments
+
+
+def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
+    """A new table whose first version holds `head`; of several racers one wins, the others get SwapLostError."""
+    with counted(store.runtime.telemetry, "manifest"):
+        try:
+            dataset = lance.write_dataset(
+                head,
+                store.uri(path),
+                mode="create",
+                data_storage_version=FORMAT,
+                enable_stable_row_ids=True,
+                enable_v2_manifest_paths=True,
+                session=store.session,
+                storage_options=store.lance_options,
+            )
+        except OSError as error:
+            if "already exists" in str(error):
+                raise SwapLostError(path, 0) from None
+            raise store_failure(f"create {path}", error) from error
+    table = SwapTable(store, path, dataset)
+    files = [f"{path}/data/{file.path}" for fragment in dataset.get_fragments() for file in fragment.metadata.files]
+    store.flush([*files, f"{path}/{version_file(table.version)}"])
+    return table
+
+
+def open_table(store: Store, path: str, version: int | None = None) -> SwapTable:
+    """The newest version, or the one asked for."""
+    with counted(store.runtime.telemetry, "manifest"):
+        try:
+            dataset = lance.dataset(
+                store.uri(path), version=version, session=store.session, storage_options=store.lance_options
+            )
+        except (ValueError, OSError, RuntimeError) as error:
+            reason = reason_of(error)
+            if is_unreachable(error):
+                raise store_failure(f"open {path}", error) from error
+            if "not found" in reason.lower() or "not a directory" in reason.lower():
+                raise TableMissingError(path) from None
+            _raise_if_damaged(store, path, version, reason)
+            raise store_failure(f"open {path}", error) from error
+    if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
+        _raise_if_damaged(store, path, version, "it is blank")
+        raise TableMissingError(path)
+    return SwapTable(store, path, dataset)
+
+
+def _raise_if_damaged(store: Store, path: str, version: int | None, reason: str) -> None:
+    """NewestVersionDamagedError when an older version opens: then the store answers, and the newest is to blame."""
+    if version is not None:
+        return
+    numbers = sorted((version_number(info.key) for info in store.objects.list_under(f"{path}/_versions")), reverse=True)
+    for older in numbers[1:DAMAGE_DEPTH]:
+        try:
+            open_table(store, path, older)
+        except OmnigraphError:
+            continue
+        raise NewestVersionDamagedError(path, numbers[0], older, reason)

@@ -1,0 +1,113 @@
+"""Making table versions. Only the publisher may import this module.
+
+Every version is detached: immutable, unnamed, seen by nobody who does not know its number.
+"""
+
+import json
+from collections.abc import Iterable
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.fragment import FragmentMetadata
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.index_staging import index_from_json
+from omnigraph.storage.layout import FORMAT, detached_file, version_file
+from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.staging import ID, Change, Staged
+from omnigraph.storage.store import Store
+
+BLOB_MARK, BLOB = b"omnigraph:type", b"Blob"
+"""Field metadata that marks a column of large binary values."""
+
+
+class StaleBaseError(OmnigraphError):
+    """A staged write that deletes rows was about to be applied to another version than its own."""
+
+    kind = Kind.INTERNAL
+    code = "stale_base"
+
+    def __init__(self, path: str, base: int, found: int) -> None:
+        super().__init__(path, base, found)
+        self.path, self.base, self.found = path, base, found
+
+    def __str__(self) -> str:
+        return (
+            f"a write of {self.path} was staged on version {self.base}, not {self.found};"
+            " applying it there would bring rows back"
+        )
+
+
+def create_table(store: Store, path: str, schema: pa.Schema) -> int:
+    """A new, empty table with stable row ids; the number of its first version."""
+    schema = physical_schema(schema)
+    with counted(store.runtime.telemetry, "table"), store_errors(f"create {path}"):
+        dataset = lance.write_dataset(
+            schema.empty_table(),
+            store.uri(path),
+            mode="create",
+            data_storage_version=FORMAT,
+            enable_stable_row_ids=True,
+            enable_v2_manifest_paths=True,
+            session=store.session,
+            storage_options=store.lance_options,
+        )
+    version = int(dataset.version)
+    store.flush([f"{path}/{version_file(version)}"])
+    return version
+
+
+def apply(handles: Handles, staged: Staged, base: int) -> int:
+    """One detached version of the table: `base` with the staged write. Its number; nobody sees it yet."""
+    if staged.base != base and (staged.updated or staged.removed or staged.indexes):
+        raise StaleBaseError(staged.path, staged.base, base)
+    dataset = handles.open(staged.path, base)
+    operation = _operation(staged, dataset)
+    store = handles.store
+    with counted(store.runtime.telemetry, "table"), store_errors(f"make a version of {staged.path}"):
+        made = LanceDataset.commit(
+            dataset,
+            Transaction(base, operation),
+            detached=True,
+            storage_options=store.lance_options,
+        )
+    handles.keep(staged.path, made)
+    return int(made.version)
+
+
+def physical_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema as Lance stores it: `id` is the (unenforced) primary key, blob columns are Lance blobs."""
+    fields = []
+    for field in schema:
+        metadata = dict(field.metadata or {})
+        if metadata.get(BLOB_MARK) == BLOB:
+            fields.append(lance.blob_field(field.name, nullable=field.nullable).with_metadata(metadata))
+        elif field.name == ID:
+            fields.append(field.with_metadata({**metadata, b"lance-schema:unenforced-primary-key": b"true"}))
+        else:
+            fields.append(field)
+    return pa.schema(fields, schema.metadata)
+
+
+def version_files(path: str, versions: Iterable[int]) -> tuple[str, ...]:
+    """The files that hold these detached versions, relative to the root."""
+    return tuple(f"{path}/{detached_file(version)}" for version in versions)
+
+
+def _operation(staged: Staged, dataset: LanceDataset) -> LanceOperation.BaseOperation:
+    written = [FragmentMetadata.from_json(text) for text in staged.written]
+    if staged.change is Change.APPEND:
+        return LanceOperation.Append(written)
+    if staged.change is Change.OVERWRITE:
+        return LanceOperation.Overwrite(dataset.lance_schema, written)
+    if staged.change is Change.INDEX:
+        new, old = ([index_from_json(text) for text in texts] for texts in (staged.indexes, staged.replaced_indexes))
+        return LanceOperation.CreateIndex(new, old)
+    updated = [FragmentMetadata.from_json(text) for text in staged.updated]
+    if staged.change is Change.DELETE:
+        return LanceOperation.Delete(updated, list(staged.removed), json.dumps({"ids": len(staged.keys)}))
+    return LanceOperation.Update(
+        removed_fragment_ids=list(staged.removed), updated_fragments=updated, new_fragments=written, fields_modified=[]
+    )

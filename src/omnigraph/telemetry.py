@@ -1,0 +1,72 @@
+"""Counts and log lines: what the engine did, by kind and target. Never a parameter value or a secret."""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+log = logging.getLogger("omnigraph")
+"""The engine's logger; it has no handler of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """One cell of the cost table: `get|head|list|put|delete` on `manifest|table|control`."""
+
+    target: str
+    operation: str
+
+
+@dataclass
+class Requests:
+    """Object-store requests counted so far."""
+
+    counts: Counter[RequestKey] = field(default_factory=Counter)
+
+    def total(self, *, target: str | None = None, operation: str | None = None) -> int:
+        """How many requests match."""
+        return sum(
+            n
+            for key, n in self.counts.items()
+            if (target is None or key.target == target) and (operation is None or key.operation == operation)
+        )
+
+    def table(self) -> str:
+        """The counts as lines of text, sorted."""
+        rows = sorted((key.target, key.operation, n) for key, n in self.counts.items() if n)
+        return "\n".join(f"{target:9} {operation:7} {n:5}" for target, operation, n in rows)
+
+
+class Telemetry:
+    """Collects request counts for whoever is listening; costs nothing when nobody is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: list[Requests] = []
+
+    def record(self, target: str, operation: str, count: int = 1) -> None:
+        """Add `count` requests."""
+        if not self._listeners or not count:
+            return
+        with self._lock:
+            for listener in self._listeners:
+                listener.counts[RequestKey(target, operation)] += count
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether somebody counts right now."""
+        return bool(self._listeners)
+
+    @contextmanager
+    def counting(self) -> Iterator[Requests]:
+        """Count the requests made inside the block."""
+        requests = Requests()
+        with self._lock:
+            self._listeners.append(requests)
+        try:
+            yield requests
+        finally:
+            with self._lock:
+                self._listeners.remove(requests)

@@ -1,0 +1,65 @@
+"""Fault points and counters."""
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.faults import POINTS, ArmedFaults, InjectedFaultError, NoFaults, faults_from
+from omnigraph.telemetry import Telemetry
+
+SOURCE = Path(__file__).parents[2] / "src" / "omnigraph"
+
+
+def test_nothing_is_armed_by_default() -> None:
+    assert isinstance(faults_from({}), NoFaults)
+
+
+def test_the_nth_time_a_point_is_reached_can_fail() -> None:
+    faults = faults_from({"OMNIGRAPH_FAULT": "publish.applied@2=error"})
+
+    faults.reach("publish.applied")
+    faults.reach("publish.armed")
+    with pytest.raises(InjectedFaultError, match=r"publish\.applied"):
+        faults.reach("publish.applied")
+    faults.reach("publish.applied")
+
+
+@pytest.mark.parametrize("text", ["publish.appplied=kill", "publish.applied=maim", "publish.applied"])
+def test_a_fault_that_does_not_exist_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="unknown fault"):
+        faults_from({"OMNIGRAPH_FAULT": text})
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_every_point_is_reached_by_the_source(point: str) -> None:
+    users = [path for path in SOURCE.rglob("*.py") if f'reach("{point}")' in path.read_text()]
+
+    assert len(users) == 1
+
+
+def test_an_error_pickles_with_its_facts() -> None:
+    import pickle
+
+    restored = pickle.loads(pickle.dumps(InjectedFaultError("publish.armed")))  # noqa: S301 - our own bytes
+
+    assert restored.facts() == {"point": "publish.armed"}
+
+
+def test_requests_are_counted_only_inside_the_block() -> None:
+    telemetry = Telemetry()
+    telemetry.record("table", "put")
+
+    with telemetry.counting() as outer:
+        telemetry.record("table", "put", 2)
+        with telemetry.counting() as inner:
+            telemetry.record("control", "list")
+    telemetry.record("table", "put")
+
+    assert (outer.total(), inner.total()) == (3, 1)
+    assert outer.total(target="table", operation="put") == 2
+    assert inner.table().split() == ["control", "list", "1"]
+
+
+def test_armed_faults_know_their_points() -> None:
+    with pytest.raises(ValueError, match="unknown fault"):
+        ArmedFaults("nowhere", "kill")

@@ -1,0 +1,193 @@
+"""`omnigraph commit`: the history, and one commit of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.main import main
+from omnigraph.commit.records import Commit
+from omnigraph.ops.session import Session
+from omnigraph.ops.write import TableWrite, write_tables
+from worlds import rows, seeded_world
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """A graph with four commits: init and seed by `test`, then one by `ada` and one by `bob`."""
+    session = seeded_world(tmp_path / "g")
+    for number, actor in enumerate(("ada", "bob")):
+        write_tables(
+            session,
+            [
+                TableWrite(table_key="node:A", append=rows({f"k{number}": 1})),
+                TableWrite(table_key="node:B", delete=["abcd"[number]]),
+            ],
+            operation="mutate",
+            actor=actor,
+            message=f"by {actor}\nsecond \x1b[31mline",
+        )
+    return session
+
+
+def commits(session: Session) -> list[Commit]:
+    return list(session.log.history(session.head()))
+
+
+def listed(session: Session, *arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    code = main(["commit", "list", session.uri, *arguments, "--json"])
+
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return [commit["id"] for commit in json.loads(captured.out)["commits"]]
+
+
+def test_the_history_is_listed_newest_first(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = listed(session, capsys=capsys)
+
+    assert ids == [commit.id for commit in commits(session)]
+    assert len(ids) == 4
+
+
+def test_the_list_for_people_is_a_table(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["commit", "list", "--store", session.uri])
+
+    out = capsys.readouterr().out
+    head, newest, *_ = out.splitlines()
+    first = commits(session)[0]
+    assert code == 0
+    assert head.split() == ["commit", "at", "actor", "operation", "tables", "rows", "message"]
+    assert newest.split() == [first.id, first.at, "bob", "mutate", "2", "+0", "by", "bob"]
+    assert "second" not in out
+    assert len(out.splitlines()) == 5
+
+
+def test_a_limit_bounds_the_list(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(session, "--limit", "2", capsys=capsys) == [commit.id for commit in commits(session)[:2]]
+
+
+def test_filters_narrow_the_list(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    bob, ada, seed, init = commits(session)
+
+    assert listed(session, "--filter", "actor=ada", capsys=capsys) == [ada.id]
+    assert listed(session, "--filter", "operation=init", capsys=capsys) == [init.id]
+    assert listed(session, "--filter", f"since={ada.at}", capsys=capsys) == [bob.id, ada.id]
+    assert listed(session, "--filter", f"until={seed.at}", "--filter", "actor=test", capsys=capsys) == [
+        seed.id,
+        init.id,
+    ]
+
+
+def test_nothing_that_passes_is_said_in_words(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["commit", "list", session.uri, "--filter", "actor=omnigraph:recovery"])
+
+    assert code == 0
+    assert capsys.readouterr().out == "no commit passes the filters\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--filter", "author=ada"],
+        ["--filter", "actor"],
+        ["--filter", "actor="],
+        ["--filter", "since=yesterday"],
+        ["--filter", "actor=nobody", "--filter", "since=yesterday"],
+        ["--filter", "actor=ada", "--filter", "actor=bob"],
+        ["--limit", "0"],
+        ["--limit", "many"],
+    ],
+    ids=" ".join,
+)
+def test_a_filter_or_limit_that_makes_no_sense_is_a_usage_error(
+    arguments: list[str], session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["commit", "list", session.uri, *arguments])
+
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (2, "")
+    assert captured.err.startswith("error: ")
+
+
+# --- show ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["argument", "option", "variable"])
+def test_one_commit_is_shown_from_the_graph_named_in_any_way(
+    way: str, session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = commits(session)[1]
+    arguments = {"argument": [session.uri], "option": ["--store", session.uri], "variable": []}[way]
+    if way == "variable":
+        monkeypatch.setenv("OMNIGRAPH_STORE", session.uri)
+
+    code = main(["commit", "show", commit.id, *arguments, "--json"])
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out) == commit.to_json()
+
+
+def test_a_commit_tells_which_pins_and_counts_it_changed(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    newest, before = session.snapshot(), session.snapshot(commit_id=commits(session)[1].id)
+
+    main(["commit", "show", newest.commit.id, session.uri, "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["changes"] == [
+        {
+            "table_key": key,
+            "location": newest.pins[key].path,
+            "before": str(before.pins[key].version),
+            "after": str(newest.pins[key].version),
+            "rows_before": rows_before,
+            "rows_after": rows_after,
+        }
+        for key, rows_before, rows_after in (("node:A", 5, 6), ("node:B", 3, 2))
+    ]
+
+
+def test_a_commit_for_people(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    commit = commits(session)[0]
+
+    main(["commit", "show", commit.id, session.uri])
+
+    facts, message, table = capsys.readouterr().out.split("\n\n")
+    assert facts.splitlines()[:4] == [
+        f"commit     {commit.id}",
+        f"parent     {commit.parent}",
+        "branch     main, commit number 3",
+        "by         bob",
+    ]
+    assert message == "    by bob\n    second <U+001B>[31mline"
+    assert table.splitlines()[0] == "table   version before        version after         rows before  rows after"
+    assert table.splitlines()[1].split() == ["node:A", commit.changes[0].before, commit.changes[0].after, "5", "6"]
+
+
+def test_the_first_commit_has_tables_but_no_versions_before(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    init = commits(session)[-1]
+
+    main(["commit", "show", init.id, session.uri])
+
+    out = capsys.readouterr().out
+    assert f"schema     none → {init.schema_after}" in out
+    assert "parent" not in out
+    assert out.splitlines()[-1].split() == ["node:E", "none", "1", "0", "0"]
+
+
+def test_an_unknown_commit_is_not_found(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["commit", "show", "01JC0000000000000000000000", session.uri, "--json"])
+
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert code == 4
+    assert (error["code"], error["wanted"]) == ("commit_not_found", "01JC0000000000000000000000")
+
+
+def test_reading_the_history_changes_nothing(session: Session, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    main(["commit", "list", session.uri])
+    main(["commit", "show", commits(session)[0].id, session.uri])
+
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -1,0 +1,156 @@
+"""The pure parts: lineage, verdicts, folding the past."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from omnigraph.clock import parse_instant
+from omnigraph.commit.lineage import ancestors, merge_base
+from omnigraph.commit.refs import CommitMissingError
+from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.verdict import Verdict, judge
+from omnigraph.ops.history import BadFilterError, list_commits, show_commit
+from omnigraph.ops.session import Session
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.options import Durability, Options
+from worlds import FAST, new_world, rows, seeded_world
+
+DAG = {"1": [], "2": ["1"], "3": ["2"], "4": ["2"], "5": ["3", "4"], "6": ["4", "3"], "7": ["5"], "x": []}
+
+
+@pytest.mark.parametrize(
+    "left, right, base",
+    [("3", "4", "2"), ("3", "3", "3"), ("5", "3", "3"), ("2", "5", "2"), ("1", "7", "1"), ("7", "x", None)],
+)
+def test_the_merge_base_is_the_nearest_common_ancestor(left: str, right: str, base: str | None) -> None:
+    assert merge_base(left, right, DAG.__getitem__) == base
+
+
+def test_of_two_best_common_ancestors_the_later_is_taken() -> None:
+    """A criss-cross: both 3 and 4 are merged into both sides."""
+    assert merge_base("5", "6", DAG.__getitem__) == "4"
+
+
+def test_a_merge_base_agrees_with_its_definition_on_random_histories() -> None:
+    choice = random.Random(7)
+    for _ in range(200):
+        parents: dict[str, list[str]] = {}
+        names = [f"{n:03}" for n in range(choice.randint(2, 25))]
+        for n, name in enumerate(names):
+            parents[name] = choice.sample(names[:n], k=min(n, choice.randint(0, 2)))
+        left, right = choice.choice(names), choice.choice(names)
+        common = ancestors(left, parents.__getitem__) & ancestors(right, parents.__getitem__)
+        best = {c for c in common if not any(c != o and c in ancestors(o, parents.__getitem__) for o in common)}
+
+        assert merge_base(left, right, parents.__getitem__) == (max(best) if best else None)
+
+
+def test_a_long_history_needs_no_recursion() -> None:
+    assert merge_base("50000", "49999", lambda name: [str(int(name) - 1)] if name != "0" else []) == "49999"
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LEASE = timedelta(seconds=60)
+
+
+def sidecar(state: str = "running") -> Sidecar:
+    return Sidecar(
+        id="o", commit_id="c", branch="main", manifest_path="__manifest", base_seq=0, operation="w", actor="a",
+        started_at="", state="abandoned" if state == "abandoned" else "running",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "state, is_committed, age, verdict",
+    [
+        ("running", True, 0, Verdict.ROLLED_FORWARD),
+        ("running", True, 900, Verdict.ROLLED_FORWARD),
+        ("abandoned", True, 900, Verdict.ROLLED_FORWARD),
+        ("running", False, 0, Verdict.IN_FLIGHT),
+        ("running", False, 60, Verdict.IN_FLIGHT),
+        ("running", False, 61, Verdict.ROLLED_BACK),
+        ("abandoned", False, 0, Verdict.ROLLED_BACK),
+        ("running", False, -30, Verdict.IN_FLIGHT),
+    ],
+)
+def test_a_verdict_follows_from_the_facts(state: str, is_committed: bool, age: int, verdict: Verdict) -> None:
+    found = judge(
+        sidecar(state), is_committed=is_committed, renewed_at=NOW - timedelta(seconds=age), now=NOW, lease=LEASE
+    )
+
+    assert found is verdict
+
+
+SEALING = Options(durability=Durability.OS, head_commits=4, sealed_fragments=3)
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    session = new_world(tmp_path_factory.mktemp("long") / "g", SEALING)
+    for number in range(40):
+        actor = "even" if number % 2 == 0 else "odd"
+        write_tables(session, [TableWrite(table_key="node:A", upsert=rows({"n": number}))], operation="w", actor=actor)
+    return session
+
+
+def test_every_commit_of_the_past_reads_as_it_was(long: Session) -> None:
+    history = list(long.log.history(long.head()))[::-1]
+
+    for commit in history[1:]:
+        past = long.snapshot(commit_id=commit.id)
+        value = long.tables(past).table("node:A").scan(["v"])["v"].to_pylist()
+        assert value == [commit.seq - 1]
+        assert past.commit == commit
+    assert len(history) == 41
+
+
+def test_an_instant_reads_the_newest_commit_made_by_then(long: Session) -> None:
+    commit = list_commits(long)[17]
+
+    assert long.snapshot(at=parse_instant(commit.at)).commit.id == commit.id
+
+
+def test_a_time_before_the_graph_is_not_found(long: Session) -> None:
+    with pytest.raises(CommitMissingError, match="as early as"):
+        long.snapshot(at=datetime(2000, 1, 1, tzinfo=UTC))
+
+
+def test_an_unknown_commit_is_not_found(long: Session) -> None:
+    with pytest.raises(CommitMissingError, match="nothere"):
+        show_commit(long, "nothere")
+
+
+def test_commits_can_be_filtered_and_limited(long: Session) -> None:
+    odd = list_commits(long, filters={"actor": "odd"}, limit=5)
+
+    assert [commit.seq for commit in odd] == [40, 38, 36, 34, 32]
+    assert list_commits(long, filters={"operation": "init"})[0].seq == 0
+    assert list_commits(long, filters={"since": odd[-1].at, "actor": "odd"}) == odd
+
+
+@pytest.mark.parametrize("filters", [{"colour": "red"}, {"since": "yesterday"}])
+def test_a_filter_that_makes_no_sense_is_refused(filters: dict[str, str], long: Session) -> None:
+    with pytest.raises(BadFilterError):
+        list_commits(long, filters=filters)
+
+
+def test_sealed_fragments_are_merged_and_stay_few(long: Session) -> None:
+    assert long.head().table.sealed_count <= SEALING.sealed_fragments + 1
+
+
+def test_a_new_graph_has_one_commit(tmp_path: Path) -> None:
+    session = new_world(tmp_path / "g", FAST)
+
+    assert [(commit.operation, commit.seq, commit.parent) for commit in list_commits(session)] == [("init", 0, None)]
+
+
+def test_a_write_without_effect_publishes_nothing(tmp_path: Path) -> None:
+    session = seeded_world(tmp_path / "g")
+    before = session.head().snapshot.commit.id
+
+    done = write_tables(session, [TableWrite(table_key="node:A", delete=["nobody"])], operation="w", actor="x")
+
+    assert done is None
+    assert session.head().snapshot.commit.id == before

@@ -1,0 +1,174 @@
+"""What an operation costs, counted in requests, at any length of history. The counts are part of the contract."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit.recovery import recover
+from omnigraph.lang.source import Source
+from omnigraph.ops.create import create
+from omnigraph.ops.open import open_session
+from omnigraph.ops.session import Session
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.options import Options
+from omnigraph.runtime import Runtime
+from omnigraph.telemetry import Requests
+from s3_server import fresh_uri, s3_server
+from worlds import FAST, new_world, rows, runtime
+
+SHALLOW = 10
+DEEP = SHALLOW + 16 * Options().head_commits
+"""More than 2,000 commits, with as many of them in the head as in the shallow graph."""
+NEXT = iter(range(10**9))
+
+
+def commit(session: Session, tables: int = 1) -> None:
+    number = next(NEXT)
+    write_tables(
+        session,
+        [TableWrite(table_key=f"node:{name}", append=rows({f"k{number}": number})) for name in "ABCDE"[:tables]],
+        operation="w",
+        actor="x",
+    )
+
+
+def grow(session: Session, commits: int) -> None:
+    """Commits up to a depth; the table is rewritten so that only the history grows, not its fragments."""
+    while session.head().snapshot.commit.seq < commits:
+        write_tables(session, [TableWrite(table_key="node:E", overwrite=rows({"x": 1}))], operation="w", actor="x")
+
+
+def measured(session: Session, operation: Callable[[], object]) -> Requests:
+    with session.runtime.telemetry.counting() as requests:
+        operation()
+    return requests
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Options]:
+    with s3_server() as options:
+        yield replace(FAST, storage=options)
+
+
+@pytest.fixture
+def on_s3(s3: Options) -> Session:
+    session = create(
+        fresh_uri(),
+        Source("node A { v: I64 } node B { v: I64 } node E { v: I64 }"),
+        actor="t",
+        runtime=Runtime(options=s3),
+    )
+    commit(session, 1)
+    return session
+
+
+def test_a_warm_insert_into_one_table(on_s3: Session) -> None:
+    requests = measured(on_s3, lambda: commit(on_s3))
+
+    assert requests.total() == 8, requests.table()
+    assert requests.total(operation="list") == 1
+
+
+def test_a_warm_write_of_two_tables(on_s3: Session) -> None:
+    commit(on_s3, 2)
+
+    requests = measured(on_s3, lambda: commit(on_s3, 2))
+
+    assert requests.total() <= 16, requests.table()
+    assert requests.total(operation="list") == 1
+
+
+def test_a_repeated_read_is_one_probe_and_no_manifest(on_s3: Session) -> None:
+    on_s3.head()
+
+    requests = measured(on_s3, on_s3.head)
+
+    assert requests.total() == 1, requests.table()
+    assert requests.total(operation="list") == 1
+
+
+@pytest.mark.parametrize("commits", [2, Options().head_commits - 1])
+def test_a_cold_open(commits: int, on_s3: Session) -> None:
+    grow(on_s3, commits)
+    cold = Runtime(options=on_s3.runtime.options)
+
+    with cold.telemetry.counting() as requests:
+        open_session(on_s3.uri, is_read_only=False, runtime=cold)
+
+    assert requests.total() == 4, requests.table()
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Session]:
+    shallow, deep = (new_world(tmp_path_factory.mktemp(name) / "g") for name in ("shallow", "deep"))
+    grow(shallow, SHALLOW)
+    grow(deep, DEEP)
+    return shallow, deep
+
+
+OPERATIONS: dict[str, Callable[[Session], object]] = {
+    "a warm commit": commit,
+    "a warm commit of three tables": lambda session: commit(session, 3),
+    "a warm read": lambda session: session.tables(session.snapshot()).table("node:E").scan(),
+    "the latest ten commits": lambda session: [
+        c for c, _ in zip(session.log.history(session.head()), range(10), strict=False)
+    ],
+    "a recovery with nothing to do": lambda session: recover(session.store, session.log),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_cost_does_not_grow_with_history(name: str, deep: tuple[Session, Session]) -> None:
+    shallow, long = deep
+    for session in deep:
+        OPERATIONS[name](session)
+
+    costs = [measured(session, lambda s=session: OPERATIONS[name](s)).counts for session in (shallow, long)]  # type: ignore[misc]
+
+    assert costs[0] == costs[1]
+    assert long.head().snapshot.commit.seq >= DEEP
+
+
+def test_a_cold_open_does_not_grow_with_history(deep: tuple[Session, Session]) -> None:
+    counts = []
+    for session in deep:
+        cold = runtime()
+        with cold.telemetry.counting() as requests:
+            open_session(session.uri, is_read_only=False, runtime=cold)
+        counts.append(requests.counts)
+
+    assert counts[0] == counts[1]
+
+
+def test_old_manifest_versions_are_trimmed(deep: tuple[Session, Session]) -> None:
+    _, long = deep
+
+    versions = long.store.objects.list_under("__manifest/_versions")
+
+    assert len(versions) <= long.runtime.options.manifest_versions + 110
+
+
+def test_history_is_whole_after_sealing(deep: tuple[Session, Session]) -> None:
+    _, long = deep
+
+    seqs = [entry.seq for entry in long.log.history(long.head())]
+
+    assert seqs == list(range(len(seqs)))[::-1]
+    assert len(seqs) > DEEP
+    assert 1 < long.head().table.sealed_count <= long.runtime.options.sealed_fragments
+
+
+def test_many_tables_cost_what_the_touched_ones_cost(tmp_path: Path) -> None:
+    few = new_world(tmp_path / "few")
+    types = ["A", "B", "C", *(f"T{n}" for n in range(214))]
+    schema = Source("\n".join(f"node {name} {{ v: I64 }}" for name in types))
+    many = create(str(tmp_path / "many"), schema, actor="t", runtime=runtime())
+    for session in (few, many):
+        commit(session, 3)
+
+    costs = [measured(session, lambda s=session: commit(s, 3)).counts for session in (few, many)]  # type: ignore[misc]
+
+    assert costs[0] == costs[1]
+    assert len(many.snapshot().pins) == 217

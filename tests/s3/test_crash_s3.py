@@ -1,0 +1,97 @@
+"""The crash matrix on S3, reduced: writers of two tables killed at every point."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+
+from s3_server import fresh_uri, s3_server
+from worlds import FAST, STORAGE, TABLES, seeded_world, state
+from zygote import Zygote
+
+POINTS = (
+    "publish.staged",
+    "publish.armed",
+    "publish.applied",
+    "publish.head_written",
+    "publish.swapped",
+    "publish.verified",
+    "publish.disarmed",
+)
+AFTER_SWAP = ("publish.swapped", "publish.verified", "publish.disarmed")
+UNARMED = ("publish.staged", "publish.disarmed")
+SEED = {"a": 1, "b": 2, "c": 3, "d": 4}
+AFTER = {
+    "append": {**SEED, "z": 26},
+    "upsert": {**SEED, "a": 100, "z": 26},
+    "overwrite": {"z": 26},
+}
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options
+
+
+@pytest.fixture(scope="module")
+def zygote(storage: dict[str, str]) -> Iterator[Zygote]:
+    with mock.patch.dict(os.environ, {STORAGE: json.dumps(storage)}):
+        zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["upsert", pytest.param("append", marks=pytest.mark.soak), pytest.param("overwrite", marks=pytest.mark.soak)],
+)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_writer_killed_on_s3_leaves_all_or_nothing(
+    kind: str, point: str, storage: dict[str, str], zygote: Zygote
+) -> None:
+    uri = seeded_world(fresh_uri(), replace(FAST, storage=storage)).uri
+    victim = {"uri": uri, "kind": kind, "tables": list(TABLES[:2])}
+
+    killed = zygote.run("crash.jobs:write", victim, f"{point}=kill")
+    seen = zygote.run("crash.jobs:look", {"uri": uri})
+    next_write = zygote.run("crash.jobs:write_at_once", {"uri": uri})
+    settled = zygote.run("s3.jobs:settle", {"uri": uri})
+
+    changed = TABLES[:2] if point in AFTER_SWAP else ()
+    expected = {key: AFTER[kind] if key in changed else SEED for key in TABLES}
+    assert killed.was_killed
+    assert seen.error is None
+    assert seen.result["state"] == expected
+    assert next_write.error is None
+    assert settled.error is None
+    assert settled.result["state"] == {
+        key: {**rows, "next": 1} if key in TABLES[:2] else rows for key, rows in expected.items()
+    }
+    assert settled.result["sidecars"] == 0
+    assert [kind for _, kind in settled.result["audits"]] == (
+        [] if point in UNARMED else ["RolledForward" if point in AFTER_SWAP else "RolledBack"]
+    )
+    if point != "publish.staged":  # nothing names the files of a writer that dies before its sidecar
+        assert settled.result["orphans"] == []
+
+
+@pytest.mark.parametrize("point", ["recovery.fenced", "recovery.published", "recovery.reclaimed", "recovery.audited"])
+def test_a_recovery_killed_on_s3_is_finished_by_the_next(point: str, storage: dict[str, str], zygote: Zygote) -> None:
+    session = seeded_world(fresh_uri(), replace(FAST, storage=storage))
+    before = state(session)
+    victim = {"uri": session.uri, "kind": "upsert", "tables": list(TABLES[:2])}
+    zygote.run("crash.jobs:write", victim, "publish.applied@2=kill")
+
+    killed = zygote.run("s3.jobs:heal", {"uri": session.uri}, f"{point}=kill")
+    settled = zygote.run("s3.jobs:settle", {"uri": session.uri})
+
+    assert killed.was_killed
+    assert settled.error is None
+    assert settled.result["state"] == before
+    assert settled.result["sidecars"] == 0
+    assert len(settled.result["audits"]) == 1
+    assert settled.result["orphans"] == []

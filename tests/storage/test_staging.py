@@ -1,0 +1,182 @@
+"""Staged writes: what they hold, and how they move to another version."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.ops.session import Session
+from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
+from omnigraph.storage.index_staging import stage_index
+from omnigraph.storage.staging import (
+    Change,
+    DuplicateRowError,
+    Staged,
+    StagedDecodeError,
+    restage,
+    stage_append,
+    stage_delete,
+    stage_fragments,
+    stage_overwrite,
+    stage_upsert,
+)
+from omnigraph.storage.versions import StaleBaseError, apply
+from worlds import rows, seeded_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Session:
+    return seeded_world(tmp_path / "g")
+
+
+@pytest.fixture
+def table(world: Session) -> Table:
+    return world.tables(world.snapshot()).table("node:A")
+
+
+def applied(table: Table, staged: Staged) -> dict[str, int]:
+    version = apply(table.handles, staged, table.version)
+    found = Table(table.handles, table.path, version).scan(["id", "v"])
+    assert found.num_rows == staged.rows_after
+    return dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
+
+
+def stage(table: Table, change: Change) -> Staged:
+    match change:
+        case Change.APPEND:
+            return stage_append(table, rows({"e": 5}))
+        case Change.UPSERT:
+            return stage_upsert(table, rows({"a": 10, "e": 5}))
+        case Change.DELETE:
+            return stage_delete(table, ["a", "nobody"])
+        case Change.OVERWRITE:
+            return stage_overwrite(table, rows({"e": 5}))
+        case Change.INDEX:
+            return stage_index(table, "id", "BTREE", "id_btree")
+
+
+AFTER = {
+    Change.APPEND: {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5},
+    Change.UPSERT: {"a": 10, "b": 2, "c": 3, "d": 4, "e": 5},
+    Change.DELETE: {"b": 2, "c": 3, "d": 4},
+    Change.OVERWRITE: {"e": 5},
+    Change.INDEX: {"a": 1, "b": 2, "c": 3, "d": 4},
+}
+
+
+@pytest.mark.parametrize("change", Change)
+def test_a_staged_write_does_what_it_says_and_nothing_before(change: Change, world: Session, table: Table) -> None:
+    staged = stage(table, change)
+
+    assert world.tables(world.snapshot()).table("node:A").count() == 4
+    assert applied(table, staged) == AFTER[change]
+
+
+@pytest.mark.parametrize("change", Change)
+def test_a_staged_write_survives_json(change: Change, table: Table) -> None:
+    staged = stage(table, change)
+
+    assert Staged.from_json(staged.to_json()) == staged
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"change": "explode"},
+        {"base": 7},
+        {"written": "x"},
+        {"keys": [1]},
+        {"taken_rows": -1},
+        {"removed": [True]},
+        {"x": 1},
+    ],
+)
+def test_json_that_is_no_staged_write_is_refused(damage: dict[str, object], table: Table) -> None:
+    data = {**stage(table, Change.UPSERT).to_json(), **damage}
+
+    with pytest.raises(StagedDecodeError):
+        Staged.from_json(data)
+
+
+@pytest.mark.parametrize("change", Change)
+def test_every_file_of_a_staged_write_is_named(change: Change, world: Session, table: Table) -> None:
+    def files() -> set[str]:
+        return {info.key for info in world.store.objects.list_under(table.path)}
+
+    before = files()
+
+    staged = stage(table, change)
+
+    assert set(staged.files) == files() - before
+
+
+@pytest.mark.parametrize("change", Change)
+def test_a_staged_write_moves_to_another_version_without_writing_its_rows_again(change: Change, table: Table) -> None:
+    staged = stage(table, change)
+    newer = Table(
+        table.handles, table.path, apply(table.handles, stage_upsert(table, rows({"b": 20, "n": 9})), table.version)
+    )
+
+    moved = restage(staged, newer)
+
+    expected = {**AFTER[change], "b": 20, "n": 9} if change is not Change.OVERWRITE else {"e": 5}
+    assert moved.written == staged.written
+    assert applied(newer, moved) == expected
+
+
+def test_a_write_that_deletes_is_refused_on_another_version(table: Table) -> None:
+    staged = stage(table, Change.UPSERT)
+    other = apply(table.handles, stage(table, Change.APPEND), table.version)
+
+    with pytest.raises(StaleBaseError):
+        apply(table.handles, staged, other)
+
+
+def test_an_id_given_twice_is_refused(table: Table) -> None:
+    twice = pa.concat_tables([rows({"x": 1}), rows({"x": 2})])
+
+    with pytest.raises(DuplicateRowError, match="`x`"):
+        stage_upsert(table, twice)
+
+
+def test_a_write_without_effect_says_so(table: Table) -> None:
+    assert not stage_append(table, rows({})).has_effect
+    assert not stage_delete(table, ["nobody"]).has_effect
+
+
+def test_an_empty_overwrite_has_an_effect(table: Table) -> None:
+    staged = stage_overwrite(table, rows({}))
+
+    assert staged.has_effect
+    assert applied(table, staged) == {}
+
+
+def test_deleting_every_row_leaves_an_empty_table(table: Table) -> None:
+    assert applied(table, stage_delete(table, ["a", "b", "c", "d"])) == {}
+
+
+def test_fragments_that_somebody_else_wrote_can_be_staged(table: Table) -> None:
+    written = stage_append(table, rows({"a": 10, "z": 26}))
+
+    staged = stage_fragments(table, Change.UPSERT, written.written, 2, keys=["a", "z"])
+
+    assert applied(table, staged) == {"a": 10, "b": 2, "c": 3, "d": 4, "z": 26}
+
+
+@pytest.mark.parametrize("count", [MAX_PUSHED_KEYS, MAX_PUSHED_KEYS + 1])
+def test_few_and_many_keys_are_found_alike(count: int, table: Table) -> None:
+    keys = [f"nobody{n}" for n in range(count - 2)] + ["a", "c"]
+
+    found = table.matching("id", keys, ["v"], with_address=True)
+
+    assert found["v"].to_pylist() == [1, 3]
+    assert found.column_names == ["v", "_rowaddr"]
+
+
+@pytest.mark.parametrize("key", ["it's", 'say "hi"', "back\\slash", "a; drop table", "é", "\U0001f600", "%", "_", ""])
+def test_any_text_is_found_as_a_key(key: str, table: Table) -> None:
+    version = apply(table.handles, stage_append(table, rows({key: 7, "other": 8})), table.version)
+
+    found = Table(table.handles, table.path, version).matching("id", [key], ["id", "v"])
+
+    assert found.to_pylist() == [{"id": key, "v": 7}]
