@@ -17,14 +17,20 @@ if TYPE_CHECKING:
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.config.environment import BadVariableError
     from omnigraph.config.opening import create_graph, open_graph
+    from omnigraph.engine.record_error import RecordError
+    from omnigraph.engine.violations import ConstraintError
+    from omnigraph.errors import NotAMutationError, QueryAmbiguousError, QueryMissingError
     from omnigraph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
     from omnigraph.ops.create import PlaceTakenError
+    from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
     from omnigraph.ops.history import BadFilterError
+    from omnigraph.ops.mutate import MutationResult
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.session import ReadOnlyError
     from omnigraph.ops.table import TypeMissingError
     from omnigraph.options import Durability, Options
+    from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
     from omnigraph.storage.handles import PinUnreadableError
     from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
@@ -38,23 +44,33 @@ __all__ = [
     "Commit",
     "CommitMissingError",
     "ConflictError",
+    "ConstraintError",
     "Durability",
+    "ExportFormat",
+    "ExportTargetError",
+    "Exported",
     "FencedError",
     "FormatRefusedError",
     "Graph",
     "Kind",
     "ManifestCorruptError",
+    "MutationResult",
     "NewestVersionDamagedError",
     "NotAGraphError",
+    "NotAMutationError",
     "OmnigraphError",
     "Operations",
     "Options",
     "OutcomeUnknownError",
+    "ParameterError",
     "Pin",
     "PinChange",
     "PinUnreadableError",
     "PlaceTakenError",
+    "QueryAmbiguousError",
+    "QueryMissingError",
     "ReadOnlyError",
+    "RecordError",
     "Runtime",
     "Snapshot",
     "SourceError",
@@ -77,13 +93,19 @@ _HOMES = {
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
     "config.opening": ("create_graph", "open_graph"),
+    "engine.violations": ("ConstraintError",),
+    "errors": ("NotAMutationError", "QueryAmbiguousError", "QueryMissingError"),
+    "engine.record_error": ("RecordError",),
     "graph": ("Graph",),
     "lang.diagnostics": ("SourceError",),
     "ops.create": ("PlaceTakenError",),
+    "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
     "ops.history": ("BadFilterError",),
+    "ops.mutate": ("MutationResult",),
     "ops.operations": ("Operations",),
     "ops.session": ("ReadOnlyError",),
     "ops.table": ("TypeMissingError",),
+    "query.params": ("ParameterError",),
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
     "storage.handles": ("PinUnreadableError",),

@@ -152,6 +152,38 @@ class QueryMissingError(OmnigraphError):
         return f"`{self.source}` holds no query `{self.name}`{way_out}"
 
 
+class QueryAmbiguousError(OmnigraphError):
+    """A source holds several queries, and none was named."""
+
+    kind = Kind.USAGE
+    code = "query_ambiguous"
+
+    def __init__(self, source: str, names: tuple[str, ...]) -> None:
+        super().__init__(source, names)
+        self.source, self.names = source, names
+
+    def facts(self) -> dict[str, object]:
+        """The source, and the names to choose from."""
+        return {"source": self.source, "names": list(self.names)}
+
+    def __str__(self) -> str:
+        return f"`{self.source}` has {len(self.names)} queries; name one: {', '.join(self.names)}"
+
+
+class NotAMutationError(OmnigraphError):
+    """A query that only reads was given where a mutation is run."""
+
+    kind = Kind.INVALID
+    code = "not_a_mutation"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"the query `{self.name}` only reads; run it as a query, not as a mutation"
+
+
 class OutputError(OmnigraphError):
     """What a command printed could not be written: a full disk, a closed file."""
 

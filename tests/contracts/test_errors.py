@@ -8,7 +8,8 @@ import re
 import pytest
 
 import errors_reference
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.engine.violations import ConstraintError, ConstraintViolation
+from omnigraph.errors import Kind, OmnigraphError, QueryAmbiguousError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span
 from omnigraph.query.params import ParameterError, ParameterProblem
@@ -17,6 +18,8 @@ SOURCE = Source("nod Person {}", "a.pg")
 MADE_BY_HAND: dict[type[OmnigraphError], OmnigraphError] = {
     SourceError: SourceError(SOURCE, [Diagnostic("S000", Span(0, 3), "expected a declaration")]),
     ParameterError: ParameterError([ParameterProblem(name="n", type="I64", value="x", reason="it is no number")]),
+    ConstraintError: ConstraintError([ConstraintViolation(rule="enum", type="T", id="a", message="it is none")], 2),
+    QueryAmbiguousError: QueryAmbiguousError("a.gq", ("one", "two")),
 }
 LARGE = 2**63 + 7
 """A version of a table."""

@@ -33,9 +33,11 @@ cli = LazyGroup(
     lazy={
         "commit": Lazy("omnigraph.cli.commit:group", "Read the history of a graph."),
         "explain": Lazy("omnigraph.cli.explain:command", "Show the logical plan of a query."),
+        "export": Lazy("omnigraph.cli.export:command", "Write a graph's rows as JSONL or Parquet."),
         "fmt": Lazy("omnigraph.cli.fmt:command", "Format schema and query files."),
         "init": Lazy("omnigraph.cli.init:command", "Make a new, empty graph."),
         "lint": Lazy("omnigraph.cli.lint:command", "Check schema and query files."),
+        "mutate": Lazy("omnigraph.cli.mutate:command", "Change a graph by a query, in one commit."),
         "schema": Lazy("omnigraph.cli.schema:group", "Work with schemas."),
         "snapshot": Lazy("omnigraph.cli.snapshot:command", "Show which tables a graph has, at which versions."),
         "version": Lazy("omnigraph.cli.version:command", "Show the release, and what it works with."),

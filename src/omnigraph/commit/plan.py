@@ -62,6 +62,8 @@ class CommitPlan:
     """The new accepted schema, when it changes."""
     new_tables: tuple[NewTable, ...] = ()
     dropped_tables: tuple[str, ...] = ()
+    affected: tuple[int, int] | None = None
+    """How many nodes and edges a mutation changed, to be kept with the commit."""
 
     @property
     def needs_sidecar(self) -> bool:

@@ -264,6 +264,8 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         schema_before=old.schema.id if plan.schema else None,
         schema_after=plan.schema.id if plan.schema else None,
         idempotency_key=plan.idempotency_key,
+        affected_nodes=plan.affected[0] if plan.affected else None,
+        affected_edges=plan.affected[1] if plan.affected else None,
     )
     return replace(
         old,

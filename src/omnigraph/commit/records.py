@@ -51,6 +51,9 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     schema_before: str | None = None
     schema_after: str | None = None
     idempotency_key: str | None = None
+    affected_nodes: int | None = None
+    affected_edges: int | None = None
+    """What a mutation answered, so that a repeated one can answer the same; None for other operations."""
 
     @property
     def is_maintenance(self) -> bool:

@@ -3,13 +3,14 @@
 A requirement is checked again only when a table it names was changed by somebody else since the write's base.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
 
 ID = "id"
 SHOWN_KEYS = 5
@@ -84,12 +85,9 @@ class ValuesAbsent:
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when another row holds one of the values."""
         del base
-        first = self.columns[0]
-        wanted = self.values.column(first).combine_chunks()
-        rows = now.table(self.table_key).scan(list(dict.fromkeys([ID, *self.columns])), pc.field(first).isin(wanted))
+        taken = rows_holding(now.table(self.table_key), self.columns, self.values)
         if self.own_ids:
-            rows = rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pa.array(self.own_ids, pa.string()))))
-        taken = rows.join(self.values, list(self.columns), join_type="left semi")
+            taken = taken.filter(pc.invert(pc.is_in(taken.column(ID), value_set=pa.array(self.own_ids, pa.string()))))
         return (
             Violation(self.table_key, f"the values of {_shown(taken.column(ID).to_pylist())} clash")
             if taken.num_rows
@@ -110,6 +108,22 @@ class RowsUnchanged:
         after = _rows(now.table(self.table_key), self.ids)
         changed = sorted(row_id for row_id in self.ids if before.get(row_id) != after.get(row_id))
         return Violation(self.table_key, f"{_shown(changed)} changed") if changed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionUnchanged:
+    """The write chose these rows by a question to the whole table, which must choose the same ones, unchanged."""
+
+    table_key: str
+    ids: tuple[str, ...]
+    select: Callable[[Table], Sequence[str]]
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when other rows would be chosen now, or one of them was changed."""
+        other = sorted(set(self.select(now.table(self.table_key))) ^ set(self.ids))
+        if other:
+            return Violation(self.table_key, f"{_shown(other)} changed")
+        return RowsUnchanged(table_key=self.table_key, ids=self.ids).check(base, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +149,31 @@ class CountsWithin:
         return None
 
 
-Requirement: TypeAlias = TableUnchanged | IdsAbsent | IdsPresent | ValuesAbsent | RowsUnchanged | CountsWithin
+Requirement: TypeAlias = (
+    TableUnchanged | IdsAbsent | IdsPresent | ValuesAbsent | RowsUnchanged | SelectionUnchanged | CountsWithin
+)
+
+
+def rows_holding(table: Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
+    """The rows (`id` and the columns) that hold one of the value groups; -0.0 and 0.0 are one value."""
+    names, first = list(dict.fromkeys([ID, *columns])), columns[0]
+    wanted = normalised(values.select(list(columns))).group_by(list(columns)).aggregate([])
+    keys = wanted.column(first).combine_chunks().unique()
+    is_pushed = keys.type in _COMPARED_ALIKE and len(keys) <= MAX_PUSHED_KEYS
+    rows = normalised(table.scan(names, pc.field(first).isin(keys) if is_pushed else None))
+    return rows.join(wanted, list(columns), join_type="left semi")
+
+
+def normalised(rows: pa.Table) -> pa.Table:
+    """The rows with every -0.0 as 0.0, which is equal to it but not stored alike."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            rows = rows.set_column(place, field, pc.add(rows.column(place), pa.scalar(0.0, field.type)))
+    return rows
+
+
+_COMPARED_ALIKE = (pa.string(), pa.int32(), pa.int64())
+"""Types that Lance compares as we do, in a filter that it can be handed."""
 
 
 def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, object]:

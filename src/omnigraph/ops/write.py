@@ -53,6 +53,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     message: str | None = None,
     idempotency_key: str | None = None,
     if_commit: str | None = None,
+    affected: tuple[int, int] | None = None,
 ) -> Committed | None:
     """One commit of all writes, or none; None when nothing would change.
 
@@ -83,6 +84,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         message=message,
         idempotency_key=idempotency_key,
         if_commit=if_commit,
+        affected=affected,
     )
     return publish(session.log, session.handles, plan)
 

@@ -64,6 +64,12 @@ class ParameterError(OmnigraphError):
         return "\n".join(str(problem) for problem in self.problems)
 
 
+class ParamText(str):
+    """A parameter's value as the text of a command line, where types are not written: see `parse_param_text`."""
+
+    __slots__ = ()
+
+
 def check_params(declared: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
     """A typed value for every declared parameter, in declared order; a nullable one that is missing is None.
 
@@ -158,6 +164,8 @@ def _misfit(parameter: Parameter, value: object, misfit: Misfit) -> ParameterPro
 
 
 def _from_python(type_: ValueType, value: object) -> Value | Misfit:
+    if isinstance(value, ParamText):
+        return parse_param_text(type_, str(value))
     form = _json_form(type_, value)
     return form if isinstance(form, Misfit) else from_json(type_, form)
 

@@ -30,6 +30,11 @@ class IndexCoverage:
         return self.covered_fragments == self.fragments
 
 
+def is_blob(field: pa.Field) -> bool:
+    """Whether Lance keeps the values of a column apart from its rows."""
+    return isinstance(field.type, pa.BaseExtensionType) and str(field.type.extension_name).startswith("lance.blob")
+
+
 class Table:
     """One table at one version."""
 
@@ -69,18 +74,43 @@ class Table:
             )
 
     def batches(
-        self, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        batch_rows: int | None = None,
+        with_blobs: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """The matching rows, streamed."""
+        """The matching rows, streamed, in the order of their positions; at most `batch_rows` at once.
+
+        A blob is its description, or `with_blobs` its bytes.
+        """
         dataset = self.handles.open(self.path, self.version)
         with read_errors(self.path, self.version):
-            yield from dataset.to_batches(columns=None if columns is None else list(columns), filter=where)
+            yield from dataset.to_batches(
+                columns=None if columns is None else list(columns),
+                filter=where,
+                batch_size=batch_rows,
+                blob_handling="all_binary" if with_blobs else None,
+            )
 
     def take(self, positions: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these positions, in that order."""
         dataset = self.handles.open(self.path, self.version)
         with self._reading():
             return dataset.take(list(positions), columns=None if columns is None else list(columns))
+
+    def take_with_blobs(self, positions: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """The rows at these positions, in that order, each blob as its bytes."""
+        dataset = self.handles.open(self.path, self.version)
+        blobs = [name for name in columns if is_blob(dataset.schema.field(name))]
+        taken = self.take(positions, [name for name in columns if name not in blobs])
+        for name in blobs:
+            with self._reading():
+                files = dataset.take_blobs(name, indices=list(positions))
+                values = [None if file is None else file.readall() for file in files]
+            taken = taken.append_column(pa.field(name, pa.large_binary()), pa.array(values, pa.large_binary()))
+        return taken.select(list(columns))
 
     def matching(
         self, column: str, keys: Sequence[str], columns: Sequence[str], *, with_address: bool = False

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.requests import counted, store_errors
 
 ID = "id"
@@ -256,13 +257,22 @@ def _write(table: Table, rows: pa.Table) -> tuple[str, ...]:
     dataset = table.handles.open(table.path, table.version)
     with counted(store.runtime.telemetry, "table"), store_errors(f"write rows of {table.path}"):
         fragments = write_fragments(
-            rows.cast(dataset.schema) if rows.schema != dataset.schema else rows,
+            rows if rows.schema == dataset.schema else _as_stored(rows, dataset.schema),
             dataset,
             mode="append",
             max_rows_per_file=ROWS_PER_FRAGMENT,
             storage_options=store.lance_options,
         )
     return tuple(json.dumps(fragment.to_json()) for fragment in fragments)
+
+
+def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows as Lance takes them: bytes become blobs, the rest is cast."""
+    blobs = [field for field in schema if is_blob(field) and rows.schema.field(field.name).type == pa.large_binary()]
+    for field in blobs:
+        position = rows.schema.get_field_index(field.name)
+        rows = rows.set_column(position, field, lance.blob_array(rows.column(position).to_pylist()))
+    return rows.cast(schema) if rows.schema != schema else rows
 
 
 def _with_deletions(staged: Staged, table: Table) -> Staged:

@@ -1,0 +1,88 @@
+"""`omnigraph export`."""
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import Instant, chosen_graph, json_option, store_option
+from omnigraph.cli.render import ReaderGoneError, count_of, facts_text, print_json, print_text
+from omnigraph.errors import OutputError
+
+if TYPE_CHECKING:
+    from omnigraph.ops.export import Exported
+
+
+@click.command("export")
+@click.argument("uri", required=False)
+@store_option
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["jsonl", "parquet"]),
+    default="jsonl",
+    show_default=True,
+    help="One JSON object a line, or a Parquet file for each type.",
+)
+@click.option("--output", metavar="PATH", help="A file for jsonl, a directory for parquet.")
+@click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
+@click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
+@json_option
+def command(
+    uri: str | None,
+    store: str | None,
+    types: tuple[str, ...],
+    format_: str,
+    output: str | None,
+    commit_id: str | None,
+    at: datetime | None,
+    as_json: bool,
+) -> int:
+    """Write a graph's rows as JSONL or Parquet.
+
+    The newest state, unless a commit or a time is named. Graph JSONL goes to stdout, or to the file --output: node
+    types, then edge types, in the order the schema declares them, and the rows of each by id. Parquet goes to the
+    directory --output, as nodes/TYPE.parquet and edges/TYPE.parquet. With --output, what was written is printed.
+    """
+    _check(format_, output, commit_id, at, as_json=as_json)
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    chosen = types or None
+    if output is None:
+        try:
+            graph.export(_stdout(), types=chosen, snapshot=commit_id, at=at)
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+        except OSError as error:
+            raise OutputError(error.strerror or str(error)) from error
+        return 0
+    exported = graph.export(output, format=format_, types=chosen, snapshot=commit_id, at=at)
+    if as_json:
+        print_json({"output": output, **exported.to_json()})
+    else:
+        print_text(_text(output, exported))
+    return 0
+
+
+def _check(format_: str, output: str | None, commit_id: str | None, at: datetime | None, *, as_json: bool) -> None:
+    message = None
+    if commit_id is not None and at is not None:
+        message = "give either --snapshot or --at, not both"
+    elif format_ == "parquet" and output is None:
+        message = "Parquet is a file for each type: name a directory with --output"
+    elif as_json and output is None:
+        message = "stdout takes the rows: use --json with --output"
+    if message is not None:
+        raise click.UsageError(message, click.get_current_context())
+
+
+def _stdout() -> BinaryIO:
+    sys.stdout.flush()
+    return cast("BinaryIO", sys.stdout.buffer)
+
+
+def _text(output: str, exported: "Exported") -> str:
+    counts = {name: count_of(rows, "row") for name, rows in exported.rows.items()}
+    return facts_text({"output": output, "commit": exported.commit_id, **counts})

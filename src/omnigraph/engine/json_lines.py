@@ -1,0 +1,130 @@
+"""Lines of JSON, read strictly and in bounded memory."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from omnigraph.schema.misfit import shown
+
+CHUNK_BYTES = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_decode = msgspec.json.Decoder().decode
+_KEY_ENDS = re.compile(rb'"[ \t\r]*:')
+
+
+class BadJsonError(Exception):
+    """A line is not JSON as we take it; its text is the reason."""
+
+
+def chunks_of(source: BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
+    """The bytes of a binary file, or of anything that gives chunks."""
+    read = getattr(source, "read", None)
+    if read is None:
+        return source
+    return iter(lambda: read(CHUNK_BYTES), b"")
+
+
+def lines_of(chunks: Iterable[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
+    """Each line with its number, counted from 1; None stands for one of more than `limit` bytes, never held whole."""
+    number, held = 0, 0
+    parts: list[bytes] = []  # of the line whose end has not come yet
+    for chunk in chunks:
+        *whole, last = chunk.split(b"\n")
+        for piece in whole:
+            number += 1
+            if held + len(piece) > limit:
+                yield number, None
+            else:
+                yield number, b"".join((*parts, piece)) if parts else piece
+            if held:
+                parts, held = [], 0
+        if last:
+            held += len(last)
+            parts = [] if held > limit else [*parts, last]
+    if held:
+        yield number + 1, None if held > limit else b"".join(parts)
+
+
+def is_skipped(line: bytes) -> bool:
+    """Whether a line is blank or a comment."""
+    if line.startswith(b"{"):
+        return False
+    text = line.strip()
+    return not text or text.startswith(b"//")
+
+
+def decode_object(line: bytes, inner: str | None = None) -> dict[str, object]:
+    """The object of one line, or BadJsonError. `inner` names the field whose object is expected to hold most keys.
+
+    Every key is there once, every number is finite, and nothing follows the object.
+    """
+    try:
+        value = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = _decode_slowly(line)  # finds the words for it; a lone surrogate gets through, for the value's own check
+    else:
+        if type(value) is dict:
+            # Each key of the text has a colon. As many colons as keys prove that no key was there twice.
+            content = value.get(inner)
+            keys = len(value) + (len(content) if type(content) is dict else 0)
+            if line.count(b":") != keys and len(_KEY_ENDS.findall(line)) != keys:
+                value = _decode_slowly(line)
+    if type(value) is not dict:
+        raise BadJsonError(f"expected an object, got {shown(value)}")
+    return value
+
+
+def _decode_slowly(line: bytes) -> object:
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        reason = f"the line is not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start}; save it as UTF-8"
+        raise BadJsonError(reason) from None
+    try:
+        return _strict.decode(text)
+    except json.JSONDecodeError as error:
+        if not text[error.pos :].strip() or error.msg.startswith("Unterminated"):
+            raise BadJsonError("the JSON ends before it is complete") from None
+        raise BadJsonError(f"the line is not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise BadJsonError("the JSON is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise BadJsonError(f"the key {shown(key)} is there twice")
+            seen.add(key)
+    return value
+
+
+def _constant(text: str) -> object:
+    raise BadJsonError(f"{text} is not a JSON number")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise BadJsonError(f"the number {_clipped(text)} is too large for any type")
+    return value
+
+
+def _int(text: str) -> int:
+    if len(text) > 400:
+        raise BadJsonError(f"the number {_clipped(text)} is too large for any type")
+    return int(text)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}… ({len(text)} characters)"
+
+
+_strict = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)

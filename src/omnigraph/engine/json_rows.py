@@ -1,0 +1,88 @@
+"""Rows of a table as graph JSONL: what `engine.records` reads back as the same rows."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog import AnyType, EdgeType
+from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.values import to_json
+
+EXACT_IN_JSON = 2**53 - 1
+"""Beyond it, whoever reads JSON's numbers as floating point gets another one: such integers are strings."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def json_lines(type_: AnyType, rows: pa.Table) -> Iterator[bytes]:
+    """One line for each row, with its line feed. Every property is written, a null as null.
+
+    The id is left out where the key makes it.
+    """
+    names = [p.name for p in type_.properties]
+    columns = [_json_column(p.type, rows[p.name].combine_chunks()) for p in type_.properties]
+    data: Iterator[tuple[object, ...]] = zip(*columns, strict=True) if columns else iter([()] * rows.num_rows)
+    head = {"edge": type_.name} if isinstance(type_, EdgeType) else {"type": type_.name}
+    own = [] if type_.key else [("id", rows[ID].to_pylist())]
+    if isinstance(type_, EdgeType):
+        own += [("from", rows[SRC].to_pylist()), ("to", rows[DST].to_pylist())]
+    for row, values in enumerate(data):
+        record: dict[str, object] = dict(head)
+        for name, texts in own:
+            record[name] = texts[row]
+        record["data"] = dict(zip(names, values, strict=True))
+        yield _encode(record) + b"\n"
+
+
+def _json_column(type_: ValueType, column: pa.Array) -> list[object]:
+    match type_:
+        case Scalar.I64 | Scalar.U64:
+            return _large_integers(column)
+        case Scalar.F32:
+            return _short_floats(column)
+        case VectorOf(size=size):
+            items = _short_floats(column.values.slice(column.offset * size, len(column) * size))
+            return [
+                items[row * size : (row + 1) * size] if is_given else None
+                for row, is_given in enumerate(column.is_valid().to_pylist())
+            ]
+        case ListOf(element=element):
+            return _lists(element, column)
+        case Scalar.DATE:
+            return _plain(column.cast(pa.utf8()))
+        case Scalar.DATETIME | Scalar.BLOB:
+            return [to_json(type_, value) for value in column.to_pylist()]
+        case Scalar() | EnumOf():
+            return _plain(column)
+
+
+def _plain(column: pa.Array) -> list[object]:
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def _large_integers(column: pa.Array) -> list[object]:
+    ends = pc.min_max(column)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    values = _plain(column)
+    if low is None or (low >= -EXACT_IN_JSON and high <= EXACT_IN_JSON):
+        return values
+    return [str(value) if isinstance(value, int) and abs(value) > EXACT_IN_JSON else value for value in values]
+
+
+def _short_floats(column: pa.Array) -> list[object]:
+    """32-bit floats with as few digits as name them: Arrow's text of one is the shortest."""
+    return _plain(column.cast(pa.utf8()).cast(pa.float64()))
+
+
+def _lists(element: Scalar, column: pa.Array) -> list[object]:
+    offsets = column.offsets.to_pylist()
+    first, last = offsets[0], offsets[-1]
+    items = _json_column(element, column.values.slice(first, last - first))
+    return [
+        items[start - first : end - first] if is_given else None
+        for start, end, is_given in zip(offsets, offsets[1:], column.is_valid().to_pylist(), strict=False)
+    ]

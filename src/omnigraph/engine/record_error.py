@@ -1,0 +1,54 @@
+"""What is said of a record that can't be loaded."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from omnigraph.errors import Kind, OmnigraphError
+
+
+class RecordError(OmnigraphError):
+    """A record does not fit the schema; `unit` says whether `line` counts lines of text or rows behind a header."""
+
+    kind = Kind.INVALID
+    code = "bad_record"
+
+    def __init__(
+        self,
+        file: str,
+        line: int,
+        type: str | None,
+        property: str | None,
+        value: str | None,
+        reason: str,
+        unit: str = "line",
+    ) -> None:
+        super().__init__(file, line, type, property, value, reason, unit)
+        self.file, self.line, self.type, self.property = file, line, type, property
+        self.value, self.reason, self.unit = value, reason, unit
+
+    def __str__(self) -> str:
+        about = ".".join(part for part in (self.type, self.property) if part)
+        return f"{self.file}, {self.unit} {self.line}: " + (f"`{about}`: " if about else "") + self.reason
+
+
+class ColumnError(OmnigraphError):
+    """A file of one type has a column that can't be loaded, or lacks one that must be there."""
+
+    kind = Kind.INVALID
+    code = "bad_column"
+
+    def __init__(self, file: str, type: str, column: str, reason: str) -> None:
+        super().__init__(file, type, column, reason)
+        self.file, self.type, self.column, self.reason = file, type, column, reason
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}"
+
+
+Reject: TypeAlias = Callable[[RecordError, bytes], None]
+"""Takes a bad record: why, and its text as it came. The record is left out; raising stops the whole read."""
+
+
+def refuse(error: RecordError, text: bytes) -> None:  # noqa: ARG001 - the simplest `Reject`
+    """Stop at the first bad record."""
+    raise error

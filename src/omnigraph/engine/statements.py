@@ -1,0 +1,110 @@
+"""The statements of a mutation, run one after the other over what is pending."""
+
+from typing import assert_never
+
+import pyarrow as pa
+
+from omnigraph.commit.requirement import Requirement, SelectionUnchanged
+from omnigraph.engine.keys import derived_ids
+from omnigraph.engine.pending import Pending, PendingTable
+from omnigraph.engine.predicates import Inputs, columns_of, holding, pushed
+from omnigraph.engine.relations import cascade
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ids import Ids
+from omnigraph.query.expr import Expr
+from omnigraph.query.mutation_ir import Delete, InsertEdge, InsertNode, MutationQuery, Update
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog import AnyType, Value
+from omnigraph.schema.types import Scalar
+from omnigraph.storage.dataset import Table
+
+
+class BlobNotHereError(OmnigraphError):
+    """A mutation would write rows of a type that has Blob properties."""
+
+    kind = Kind.INVALID
+    code = "blob_in_mutation"
+
+    def __init__(self, type: str, property: str) -> None:
+        super().__init__(type, property)
+        self.type, self.property = type, property
+
+    def __str__(self) -> str:
+        return (
+            f"`{self.type}` has the Blob property `{self.property}`: mutations don't insert or update such rows yet;"
+            " they can delete them"
+        )
+
+
+def run_statements(query: MutationQuery, pending: Pending, inputs: Inputs, ids: Ids) -> list[Requirement]:
+    """Make the query's effects pending, and return what the choice of rows relied on."""
+    read: list[Requirement] = []
+    for statement in query.statements:
+        table = pending.of(pending.view.type(statement.type.name))
+        match statement:
+            case InsertNode() | InsertEdge():
+                _insert(statement, table, inputs, ids)
+            case Update():
+                read += _update(statement, table, inputs)
+            case Delete():
+                read += _delete(statement, table, inputs)
+            case _:
+                assert_never(statement)
+    if query.is_delete:
+        cascade(pending)
+    return read
+
+
+def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Inputs, ids: Ids) -> None:
+    type_ = table.type
+    _refuse_blobs(type_)
+    row: dict[str, Value] = {assign.property: inputs.value(assign.value) for assign in statement.values}
+    row |= {name: type_.by_name[name].default for name in statement.omitted}
+    if isinstance(statement, InsertEdge):
+        row |= {SRC: inputs.value(statement.source), DST: inputs.value(statement.target)}
+    is_fresh = not type_.key
+    rows = pa.Table.from_pylist([{**row, ID: ids.ulid() if is_fresh else None}], table.schema)
+    if not is_fresh:
+        rows = rows.set_column(rows.schema.get_field_index(ID), ID, derived_ids(type_, rows))
+    table.put(rows, is_fresh=is_fresh)
+
+
+def _update(statement: Update, table: PendingTable, inputs: Inputs) -> list[Requirement]:
+    _refuse_blobs(table.type)
+    rows = table.where(statement.where, inputs, table.schema.names)
+    relied_on = _selection(statement.where, table, inputs, rows)
+    for assign in statement.values:
+        place = rows.schema.get_field_index(assign.property)
+        field = rows.schema.field(place)
+        stored = pa.scalar(inputs.value(assign.value), field.type)
+        rows = rows.set_column(place, field, pa.repeat(stored, rows.num_rows))
+    if rows.num_rows:
+        table.put(rows)
+    return relied_on
+
+
+def _delete(statement: Delete, table: PendingTable, inputs: Inputs) -> list[Requirement]:
+    rows = table.where(statement.where, inputs, [ID])
+    relied_on = _selection(statement.where, table, inputs, rows)
+    if rows.num_rows:
+        table.delete(rows.column(ID).to_pylist())
+    return relied_on
+
+
+def _selection(where: Expr, table: PendingTable, inputs: Inputs, rows: pa.Table) -> list[Requirement]:
+    """What must stay so for the statement to mean the same: the committed rows that it chose, and no others."""
+    mine = table.superseded()
+    columns = list(dict.fromkeys([ID, *columns_of(where)]))
+
+    def select(committed: Table) -> list[str]:
+        chosen = holding(committed.scan(columns, pushed(where, inputs)), where, inputs).column(ID).to_pylist()
+        return [row_id for row_id in chosen if row_id not in mine]
+
+    ids = tuple(row_id for row_id in rows.column(ID).to_pylist() if row_id not in mine)
+    return [SelectionUnchanged(table_key=table.type.table_key, ids=ids, select=select)]
+
+
+def _refuse_blobs(type_: AnyType) -> None:
+    for prop in type_.properties:
+        if prop.type is Scalar.BLOB:
+            raise BlobNotHereError(type_.name, prop.name)

@@ -1,0 +1,198 @@
+"""Write a graph out: graph JSONL in one stream, or Parquet in a file for each type; of any state, in bounded memory."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pa_parquet
+
+from omnigraph.commit.records import Snapshot
+from omnigraph.engine.json_rows import json_lines
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.session import Session
+from omnigraph.ops.table import TypeMissingError
+from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.catalog import AnyType, Catalog, NodeType
+from omnigraph.schema.types import Scalar, VectorOf
+from omnigraph.storage.dataset import Table
+
+BATCH_ROWS = 8_192
+BATCH_FLOATS = 4 * 1024 * 1024
+BATCH_ROWS_WITH_BLOBS = 64
+
+
+class ExportFormat(Enum):
+    """What an export writes."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+class ExportTargetError(OmnigraphError):
+    """The place that an export should write to can't take it."""
+
+    kind = Kind.INVALID
+    code = "export_target"
+
+    def __init__(self, target: str, reason: str) -> None:
+        super().__init__(target, reason)
+        self.target, self.reason = target, reason
+
+    def __str__(self) -> str:
+        return f"can't export to {self.target}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written: the state it shows, and how many rows of each type."""
+
+    commit_id: str
+    format: ExportFormat
+    rows: dict[str, int]
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        return {"commit_id": self.commit_id, "format": self.format.value, "rows": dict(self.rows)}
+
+
+def export_graph(
+    session: Session,
+    snapshot: Snapshot,
+    target: str | os.PathLike[str] | BinaryIO,
+    *,
+    format: ExportFormat = ExportFormat.JSONL,
+    types: Sequence[str] | None = None,
+) -> Exported:
+    """Write the rows of a snapshot: node types then edge types in declared order, the rows of each by id.
+
+    A file appears when it is complete, or not at all; a writer that was passed in has what was written so far.
+    """
+    chosen = _chosen(session.catalog(snapshot), types)
+    if format is ExportFormat.PARQUET:
+        if not isinstance(target, str | os.PathLike):
+            raise ExportTargetError("a stream", "Parquet is a file for each type; name a directory")
+        rows = _export_parquet(session, snapshot, chosen, Path(target))
+    elif isinstance(target, str | os.PathLike):
+        with _file_errors(str(target)), _replaced(session, Path(target)) as file:
+            rows = _export_jsonl(session, snapshot, chosen, file)
+    else:
+        rows = _export_jsonl(session, snapshot, chosen, target)
+    return Exported(commit_id=snapshot.commit.id, format=format, rows=rows)
+
+
+def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]:
+    everything: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    if names is None:
+        return everything
+    wanted: set[str] = set()
+    for name in names:
+        type_ = catalog.type(name) or catalog.edge(name)
+        if type_ is None:
+            raise TypeMissingError(name, closest(name, [one.name for one in everything]))
+        wanted.add(type_.name)
+    return [type_ for type_ in everything if type_.name in wanted]
+
+
+# --- rows, by id -----------------------------------------------------------------------------------
+
+
+def ordered_rows(table: Table, type_: AnyType) -> Iterator[pa.Table]:
+    """All rows of a table by id, some at a time: only the ids are held together.
+
+    A table that lies in order is streamed; of another, the rows are looked up in order.
+    """
+    schema = arrow_schema(type_)
+    size = _batch_rows(type_)
+    ids = table.scan([ID])[ID]
+    if _is_sorted(ids):
+        for batch in table.batches(schema.names, batch_rows=size, with_blobs=True):
+            yield pa.Table.from_batches([batch]).select(schema.names)
+        return
+    positions = pc.sort_indices(ids)
+    for start in range(0, len(positions), size):
+        yield table.take_with_blobs(positions.slice(start, size).to_pylist(), schema.names)
+
+
+def _is_sorted(ids: pa.ChunkedArray) -> bool:
+    if len(ids) < 2:
+        return True
+    whole = ids.combine_chunks()
+    return bool(pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py())
+
+
+def _batch_rows(type_: AnyType) -> int:
+    """So many rows that a batch stays in the tens of megabytes."""
+    if any(p.type is Scalar.BLOB for p in type_.properties):
+        return BATCH_ROWS_WITH_BLOBS
+    floats = sum(p.type.size for p in type_.properties if isinstance(p.type, VectorOf))
+    return min(BATCH_ROWS, BATCH_FLOATS // floats) if floats else BATCH_ROWS
+
+
+# --- the two formats ---------------------------------------------------------------------------------
+
+
+def _export_jsonl(session: Session, snapshot: Snapshot, types: Sequence[AnyType], out: BinaryIO) -> dict[str, int]:
+    tables = session.tables(snapshot)
+    written: dict[str, int] = {}
+    for type_ in types:
+        written[type_.name] = 0
+        for rows in ordered_rows(tables.table(type_.table_key), type_):
+            out.write(b"".join(json_lines(type_, rows)))
+            written[type_.name] += rows.num_rows
+    return written
+
+
+def _export_parquet(session: Session, snapshot: Snapshot, types: Sequence[AnyType], directory: Path) -> dict[str, int]:
+    tables = session.tables(snapshot)
+    written: dict[str, int] = {}
+    for type_ in types:
+        path = parquet_path(directory, type_)
+        schema = arrow_schema(type_)
+        written[type_.name] = 0
+        with (
+            _file_errors(str(path)),
+            _replaced(session, path) as file,
+            pa_parquet.ParquetWriter(file, schema) as writer,
+        ):
+            for rows in ordered_rows(tables.table(type_.table_key), type_):
+                writer.write_table(rows.cast(schema))
+                written[type_.name] += rows.num_rows
+    return written
+
+
+def parquet_path(directory: Path, type_: AnyType) -> Path:
+    """Where a type's rows go: `nodes/Person.parquet`, `edges/Knows.parquet`."""
+    return directory / ("nodes" if isinstance(type_, NodeType) else "edges") / f"{type_.name}.parquet"
+
+
+# --- files ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _replaced(session: Session, path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name when all of it is written."""
+    if path.is_dir():
+        raise ExportTargetError(f"`{path}`", "it is a directory; name a file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{session.runtime.ids.ulid()}")
+    try:
+        with unfinished.open("xb") as file:
+            yield file
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def _file_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ExportTargetError(f"`{name}`", error.strerror or str(error)) from error

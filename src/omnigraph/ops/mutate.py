@@ -1,0 +1,158 @@
+"""Run a mutation: every statement, checked as a whole, in one commit or not at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.records import Commit
+from omnigraph.engine.constraints import check_constraints
+from omnigraph.engine.pending import Pending, PendingTable
+from omnigraph.engine.predicates import Inputs
+from omnigraph.engine.statements import run_statements
+from omnigraph.engine.view import View
+from omnigraph.errors import NotAMutationError
+from omnigraph.lang.query_ast import Insert, Query, Read
+from omnigraph.lang.source import Source
+from omnigraph.ops.choose import choose_query
+from omnigraph.ops.retry import rerun_on_conflict
+from omnigraph.ops.session import ReadOnlyError, Session
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.query.bind import bind_query
+from omnigraph.query.mutation_ir import MutationQuery
+from omnigraph.query.params import check_params
+from omnigraph.query.rules import rewrite
+from omnigraph.schema.catalog import Catalog
+
+OPERATION = "mutate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationResult:
+    """What a mutation did, each node and edge counted once; without an effect there is no commit."""
+
+    query_name: str
+    branch: str
+    commit_id: str | None
+    affected_nodes: int
+    affected_edges: int
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "query_name": self.query_name,
+            "target": {"branch": self.branch},
+            "commit_id": self.commit_id,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationCall:
+    """A mutation as it was asked for."""
+
+    source: Source
+    name: str | None
+    params: Mapping[str, object]
+    actor: str
+    message: str | None = None
+    idempotency_key: str | None = None
+    if_commit: str | None = None
+
+
+def mutate(session: Session, call: MutationCall) -> MutationResult:
+    """Run a mutation on the newest state.
+
+    One that only inserts is run again when another writer was faster. One that changes or deletes what it has read
+    is not: if that was changed meanwhile, its meaning may have changed too, and it is a ConflictError.
+
+    Raises:
+        SourceError, QueryMissingError, QueryAmbiguousError, NotAMutationError, ParameterError: The call is wrong.
+        ConstraintError: The result would break the schema.
+        ConflictError: Somebody else changed what this relied on, or `if_commit` is not the head.
+    """
+    if session.is_read_only:
+        raise ReadOnlyError(session.uri)
+    chosen = choose_query(call.source, call.name)
+    if isinstance(chosen.body, Read):
+        raise NotAMutationError(chosen.name.text)
+    now = session.runtime.clock.now()
+    is_blind = call.if_commit is None and all(isinstance(statement, Insert) for statement in chosen.body)
+    if is_blind:
+        return rerun_on_conflict(session.runtime, lambda: _attempt(session, call, chosen, now))
+    try:
+        return _attempt(session, call, chosen, now)
+    except ConflictError:
+        if _done_before(session.head(), call.idempotency_key) is None:
+            raise
+    return _attempt(session, call, chosen, now)  # the faster one was this very call
+
+
+def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime) -> MutationResult:
+    head = session.head()
+    snapshot = head.snapshot
+    catalog = session.catalog(snapshot)
+    query = _planned(chosen, catalog, call.source)
+    inputs = Inputs(check_params(query.params, call.params), now)
+    earlier = _done_before(head, call.idempotency_key)
+    if earlier is not None:
+        return _result(query, snapshot.branch, earlier)
+    if call.if_commit is not None and call.if_commit != snapshot.commit.id:
+        raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
+    pending = Pending(View(catalog, session.tables(snapshot)))
+    read = run_statements(query, pending, inputs, session.runtime.ids)
+    checked = check_constraints(pending)
+    affected = pending.affected()
+    done = write_tables(
+        session,
+        [_write(table) for table in pending.touched],
+        operation=OPERATION,
+        actor=call.actor,
+        base=head,
+        requirements=(*read, *checked),
+        message=call.message,
+        idempotency_key=call.idempotency_key,
+        if_commit=call.if_commit,
+        affected=affected,
+    )
+    if done is None:
+        return MutationResult(
+            query_name=query.name, branch=snapshot.branch, commit_id=None, affected_nodes=0, affected_edges=0
+        )
+    return _result(query, snapshot.branch, done.commit)
+
+
+def _planned(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
+    bound = bind_query(chosen, catalog).require(source)
+    planned = None if bound is None else rewrite(bound)
+    assert isinstance(planned, MutationQuery)  # noqa: S101 - no mistakes, and the tree is a mutation
+    return planned
+
+
+def _write(table: PendingTable) -> TableWrite:
+    key = table.type.table_key
+    if table.deleted:
+        return TableWrite(table_key=key, delete=tuple(table.deleted))
+    if table.is_append:
+        return TableWrite(table_key=key, append=table.rows)
+    return TableWrite(table_key=key, upsert=table.rows)
+
+
+def _done_before(head: Head, key: str | None) -> Commit | None:
+    """The commit that this very call has made before, when its answer did not reach the caller."""
+    if key is None:
+        return None
+    commits = reversed(head.snapshot.manifest.commits)
+    return next((commit for commit in commits if commit.idempotency_key == key), None)
+
+
+def _result(query: MutationQuery, branch: str, commit: Commit) -> MutationResult:
+    return MutationResult(
+        query_name=query.name,
+        branch=branch,
+        commit_id=commit.id,
+        affected_nodes=commit.affected_nodes or 0,
+        affected_edges=commit.affected_edges or 0,
+    )

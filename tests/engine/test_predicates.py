@@ -1,0 +1,89 @@
+"""Predicates over Arrow mean what they mean row by row, and what is pushed loses no row."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.engine.predicates import Inputs, SearchNotHereError, evaluate, holding, pushed
+from omnigraph.query.expr import Expr, TextMatch, TextMode, walk
+from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.types import Scalar
+from property_profiles import SOME_AND_MANY, profile
+from query import evaluate as meaning
+from query.predicates import NOWHERE, PROPS, compare, const, predicates, prop, random_params, random_rows
+
+SCHEMA = pa.schema([(name, arrow_type(type_)) for name, (type_, _) in PROPS.items()])
+PREDICATES = predicates(("p",)).filter(lambda expr: not any(isinstance(part, TextMatch) for part in walk(expr)))
+
+
+def table_of(seed: int) -> tuple[list[dict[tuple[str, str], object]], pa.Table]:
+    rows = random_rows(seed, 20, ("p",))
+    return rows, pa.Table.from_pylist([{name: row["p", name] for name in PROPS} for row in rows], SCHEMA)
+
+
+@SOME_AND_MANY
+def test_a_predicate_is_true_false_or_unknown_as_row_by_row(examples: int) -> None:
+    @settings(profile(examples))
+    @given(PREDICATES, st.integers(0, 2**32))
+    def check(predicate: Expr, seed: int) -> None:
+        rows, table = table_of(seed)
+        params = random_params(seed)
+
+        found = evaluate(predicate, table, Inputs(params, meaning.NOW)).to_pylist()
+
+        assert found == [meaning.evaluate(predicate, row, params) for row in rows]
+
+    check()
+
+
+@SOME_AND_MANY
+def test_what_is_pushed_lets_every_row_pass_that_counts(examples: int) -> None:
+    @settings(profile(examples))
+    @given(PREDICATES, st.integers(0, 2**32))
+    def check(predicate: Expr, seed: int) -> None:
+        _, table = table_of(seed)
+        inputs = Inputs(random_params(seed), meaning.NOW)
+        wanted = holding(table, predicate, inputs)
+        filter_ = pushed(predicate, inputs)
+
+        passing = table if filter_ is None else table.filter(filter_)
+
+        assert holding(passing, predicate, inputs).to_pylist() == wanted.to_pylist()
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "type_, stored, op, other, expected",
+    [
+        (Scalar.I64, 2**53 + 1, "=", const(float(2**53), Scalar.F64), False),
+        (Scalar.I64, 2**53 + 1, ">", const(float(2**53), Scalar.F64), True),
+        (Scalar.U64, 2**64 - 1, ">", const(-1, Scalar.I64), True),
+        (Scalar.U64, 2**63, "=", const(-(2**63), Scalar.I64), False),
+        (Scalar.I32, 1, "<", const(2**40, Scalar.I64), True),
+        (Scalar.F64, -0.0, "=", const(0.0, Scalar.F64), True),
+    ],
+)
+def test_numbers_of_two_types_compare_exactly(
+    type_: Scalar, stored: float, op: str, other: Expr, expected: bool
+) -> None:
+    table = pa.table({"x": pa.array([stored], arrow_type(type_))})
+    left = const(stored, type_)
+
+    found = evaluate(compare(left, op, other), table, Inputs({}, meaning.NOW)).to_pylist()
+
+    assert found == [expected]
+
+
+def test_floats_are_never_pushed() -> None:
+    predicate = compare(prop("score"), "=", const(0.0, Scalar.F32))
+
+    assert pushed(predicate, Inputs({}, meaning.NOW)) is None
+
+
+def test_a_search_is_refused() -> None:
+    search = TextMatch(mode=TextMode.ANY, prop=prop("name"), query=const("a"), origin=NOWHERE)
+
+    with pytest.raises(SearchNotHereError):
+        evaluate(search, SCHEMA.empty_table(), Inputs({}, meaning.NOW))
