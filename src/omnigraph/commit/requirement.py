@@ -3,15 +3,17 @@
 A requirement is checked again only when a table it names was changed by somebody else since the write's base.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.dataset import Table, is_blob
 
 ID = "id"
+ROW_NUMBER = "_rowid"
 SHOWN_KEYS = 5
 
 
@@ -74,7 +76,10 @@ class IdsPresent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesAbsent:
-    """The write stores these values in a unique column group; rows with `ids` are its own and don't count."""
+    """The write stores these values in a unique column group; rows with `own_ids` are its own and don't count.
+
+    A null clashes with nothing.
+    """
 
     table_key: str
     columns: tuple[str, ...]
@@ -84,12 +89,12 @@ class ValuesAbsent:
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when another row holds one of the values."""
         del base
-        first = self.columns[0]
-        wanted = self.values.column(first).combine_chunks()
-        rows = now.table(self.table_key).scan(list(dict.fromkeys([ID, *self.columns])), pc.field(first).isin(wanted))
-        if self.own_ids:
-            rows = rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pa.array(self.own_ids, pa.string()))))
-        taken = rows.join(self.values, list(self.columns), join_type="left semi")
+        table = now.table(self.table_key)
+        types = {name: table.schema.field(name).type for name in self.columns}
+        values = pa.table({name: self.values.column(name).cast(type_) for name, type_ in types.items()})
+        wanted = values.column(0).combine_chunks()
+        rows = _without(table.matching(self.columns[0], wanted, list(dict.fromkeys([ID, *self.columns]))), self.own_ids)
+        taken = rows.join(values, list(self.columns), join_type="left semi")
         return (
             Violation(self.table_key, f"the values of {_shown(taken.column(ID).to_pylist())} clash")
             if taken.num_rows
@@ -114,7 +119,10 @@ class RowsUnchanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountsWithin:
-    """The write adds (or removes) rows per key, and their number per key has bounds: cardinality."""
+    """The write stores `added` rows per key, and their number per key has bounds: cardinality.
+
+    Rows with `own_ids` are replaced or deleted by the write and don't count, wherever somebody else has moved them.
+    """
 
     table_key: str
     column: str
@@ -122,14 +130,18 @@ class CountsWithin:
     added: tuple[int, ...]
     low: int = 0
     high: int | None = None
+    own_ids: tuple[str, ...] = ()
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when a key's rows now, with those of this write, are too few or too many."""
         del base
-        rows = now.table(self.table_key).matching(self.column, self.keys, [self.column]).column(self.column)
-        counts = {item["values"]: item["counts"] for item in rows.value_counts().to_pylist()}
+        columns = list(dict.fromkeys([ID, self.column]))
+        rows = _without(now.table(self.table_key).matching(self.column, self.keys, columns), self.own_ids)
+        totals = Counter(rows.column(self.column).to_pylist())
         for key, added in zip(self.keys, self.added, strict=True):
-            total = counts.get(key, 0) + added
+            totals[key] += added
+        for key in self.keys:
+            total = totals[key]
             if total < self.low or (self.high is not None and total > self.high):
                 return Violation(self.table_key, f"`{key}` would have {total} rows")
         return None
@@ -138,8 +150,18 @@ class CountsWithin:
 Requirement: TypeAlias = TableUnchanged | IdsAbsent | IdsPresent | ValuesAbsent | RowsUnchanged | CountsWithin
 
 
-def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, object]:
-    return {row[ID]: row for row in table.matching(ID, ids, table.schema.names).to_pylist()}
+def _without(rows: pa.Table, ids: tuple[str, ...]) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pa.array(ids, pa.string())))) if ids else rows
+
+
+def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, str]:
+    """What the rows say, as text: there a NaN equals itself.
+
+    A blob is not read. Instead the row's number is compared, which it keeps until it is written anew.
+    """
+    names = [field.name for field in table.schema if not is_blob(field)]
+    columns = names if len(names) == len(table.schema) else [*names, ROW_NUMBER]
+    return {row[ID]: repr(row) for row in table.matching(ID, ids, columns).to_pylist()}
 
 
 def _shown(ids: list[str]) -> str:

@@ -14,6 +14,14 @@ MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
 
 
+_TYPE_MARK, _BLOB = b"omnigraph:type", b"Blob"
+
+
+def is_blob(field: pa.Field) -> bool:
+    """Whether a column holds large binary values; a scan shows where they lie, not what they are."""
+    return (field.metadata or {}).get(_TYPE_MARK) == _BLOB
+
+
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
     """How much of a table one index covers."""
@@ -83,10 +91,10 @@ class Table:
             return dataset.take(list(positions), columns=None if columns is None else list(columns))
 
     def matching(
-        self, column: str, keys: Sequence[str], columns: Sequence[str], *, with_address: bool = False
+        self, column: str, keys: Sequence[str] | pa.Array, columns: Sequence[str], *, with_address: bool = False
     ) -> pa.Table:
         """The rows whose `column` is one of `keys`: by index where one covers, else by one scan of the column."""
-        wanted = pa.array(sorted(set(keys)), pa.string())
+        wanted = keys.unique().drop_null() if isinstance(keys, pa.Array) else pa.array(sorted(set(keys)), pa.string())
         if len(wanted) <= MAX_PUSHED_KEYS:
             return self.scan(columns, pc.field(column).isin(wanted), with_address=with_address)
         dataset = self.handles.open(self.path, self.version)
