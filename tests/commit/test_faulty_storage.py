@@ -1,5 +1,6 @@
 """A store that fails at the worst moment: never a wedge, never a double commit, never a lie."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ def test_a_sidecar_that_cannot_be_deleted_is_only_a_warning(world: Session, capl
     healed = reopened(world)
     assert list_sidecars(healed.store) == ([], [])
     assert [row.kind for row in audit.rows(healed.store)] == ["RolledForward"]
+    outcomes = json.loads(audit.rows(healed.store)[0].outcomes)
+    assert outcomes["operation"] == "w"
+    assert [(one["table"], one["outcome"]) for one in outcomes["tables"]] == sorted(
+        (world.snapshot().pin(key).path, "RolledForward") for key in TWO
+    )
     assert state(healed)["node:A"]["n"] == 7
 
 
