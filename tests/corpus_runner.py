@@ -30,7 +30,8 @@ from omnigraph.schema.codec import decode_catalog, encode_catalog
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.lint import lint_schema
-from omnigraph.schema.steps import Step, StepKind, rule_text
+from omnigraph.schema.step_details import rule_text
+from omnigraph.schema.steps import Step, StepKind
 
 SCHEMAS = Path(__file__).parent / "corpus" / "schemas"
 
@@ -319,7 +320,7 @@ def step_line(step: Step) -> str:
     elif step.rule is not None:
         subject = f"{step.type} {rule_text(step.rule)}"
     elif step.changes:
-        subject = f"{subject} ({', '.join(step.changes)})"
+        subject = f"{subject} ({', '.join(change.aspect for change in step.changes)})"
     words = (step.kind.value, subject, _verdict(step), step.code)
     return " ".join(word for word in words if word is not None)
 

@@ -29,7 +29,8 @@ and run queries come next.
 - **Errors** go to stderr, as text, or with `--json` as one document
   `{"error": {"code", "kind", "message", …facts}}`; stdout is then empty. What each code means: [errors](errors.md).
 - **Findings** about a text (`lint`, `fmt`) are a result, not an error: with `--json` they are in the document
-  on stdout.
+  on stdout, all of them. Text shows the first 50 errors and the first 50 warnings of a file, and how many more there
+  are.
 - **`-`** as a file is stdin. Files are UTF-8, at most 16 MiB.
 - `OMNIGRAPH_DEBUG=1` adds the traceback to an error.
 

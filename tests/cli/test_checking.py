@@ -118,3 +118,21 @@ def test_mistakes_beside_a_broken_line_are_told() -> None:
 
 def places(source: Source, report: FileReport) -> list[tuple[str, int]]:
     return [(one.code, source.position(one.span.start).line) for one in report.diagnostics]
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, None])
+def test_a_query_without_output_holds_its_name(schema: str | None) -> None:
+    source = Source("query a() { }\nquery a() { match { $p: Person } return { $p } }\n")
+    catalog = None if schema is None else accepted(schema)
+
+    found = check_queries(source, catalog).diagnostics
+
+    assert [(one.code, source.position(one.span.start).line) for one in found] == [("Q000", 1), ("Q002", 2)]
+
+
+def test_a_query_without_output_says_nothing_about_what_could_be_read_of_it() -> None:
+    source = Source("query a() { match { $p: Persn } }\n")
+
+    found = check_queries(source, accepted(SCHEMA)).diagnostics
+
+    assert [one.code for one in found] == ["Q000"]

@@ -235,3 +235,19 @@ def test_the_examples_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["lint", "--schema", str(people / "schema.pg"), "--query", str(people / "queries.gq")])
 
     assert code == 0, capsys.readouterr().out
+
+
+def test_of_thousands_of_errors_people_see_fifty_and_programs_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = tmp_path / "many.pg"
+    schema.write_text("".join(f"edge E{number}: Gone -> Gone\n" for number in range(1_000)), encoding="utf-8")
+
+    main(["lint", "--schema", str(schema)])
+    text = capsys.readouterr().out
+    main(["lint", "--schema", str(schema), "--json"])
+    document = json.loads(capsys.readouterr().out)
+
+    assert text.count("error[") == 50
+    assert text.endswith(f"\n\n… and 1,950 more errors in {schema}\n\n2000 errors, 0 warnings in 1 file\n")
+    assert (len(document["diagnostics"]), document["errors"]) == (2_000, 2_000)

@@ -79,3 +79,16 @@ def test_stdin_can_not_be_both(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert code == 2
     assert "not both" in capsys.readouterr().err
+
+
+def test_a_rename_from_nothing_is_told_in_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = OLD.replace("age: I32", 'years: I32? @rename_from("aeg")')
+
+    plan(tmp_path, new)
+    text = capsys.readouterr().out
+    plan(tmp_path, new, "--json")
+    document = json.loads(capsys.readouterr().out)
+
+    (note,) = document["notes"]
+    assert note.endswith("so it counts as new; did you mean `age`?")
+    assert f"\nnote: {note}\n" in text

@@ -1,5 +1,6 @@
 """Acknowledged means durable: what is flushed, in which order, and the way to opt out."""
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,8 @@ from lance import LanceDataset
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Durability
-from worlds import FAST, TABLES, rows, seeded_world
+from omnigraph.storage.objects import StoreUnavailableError
+from worlds import FAST, TABLES, new_world, rows, seeded_world, state
 
 FSYNC = replace(FAST, durability=Durability.FSYNC)
 
@@ -76,6 +78,43 @@ def test_the_manifest_is_flushed_after_the_swap_and_before_the_acknowledgement(
 
     newest = f"{18446744073709551615 - session.head().snapshot.manifest_version}.manifest"
     assert [Path(path).name for path in disk.after_swap] == [newest, "_versions"]
+
+
+def test_the_directories_that_a_commit_makes_are_flushed_where_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory's own entry is in the one above it: without that flush, all in it can be gone."""
+    disk = Disk(monkeypatch)
+
+    session = new_world(tmp_path / "deep" / "down" / "g", FSYNC)
+    write_tables(session, [TableWrite(table_key="node:A", append=rows({"a": 1, "b": 2}))], operation="w", actor="x")
+    first = set(disk.before_swap)
+    disk.events.clear()
+    write_tables(session, [TableWrite(table_key="node:A", upsert=rows({"a": 2}))], operation="w", actor="x")
+
+    table = tmp_path / "deep" / "down" / "g" / session.snapshot().pin("node:A").path
+    above = {tmp_path, tmp_path / "deep", tmp_path / "deep" / "down", table.parent.parent, table.parent, table}
+    assert {str(path) for path in above} <= first
+    assert str(table.parent.parent / "__manifest") in first
+    assert str(table / "_deletions") in disk.before_swap
+    assert str(table) in disk.before_swap, "_deletions is new"
+
+
+def test_a_flush_that_fails_ends_the_write_with_nothing_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = seeded_world(tmp_path / "g", FSYNC)
+    before = state(session)
+
+    def broken_disk(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", broken_disk)
+        with pytest.raises(StoreUnavailableError, match="flush"):
+            write(session, TABLES[:1])
+
+    assert state(session) == before
 
 
 def test_the_number_of_flushes_follows_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,18 @@
 """A store that fails at the worst moment: never a wedge, never a double commit, never a lie."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from lance import LanceDataset
 
 from omnigraph.commit import audit
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
-from omnigraph.commit.sidecar import list_sidecars
+from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
@@ -77,6 +79,11 @@ def test_a_sidecar_that_cannot_be_deleted_is_only_a_warning(world: Session, capl
     healed = reopened(world)
     assert list_sidecars(healed.store) == ([], [])
     assert [row.kind for row in audit.rows(healed.store)] == ["RolledForward"]
+    outcomes = json.loads(audit.rows(healed.store)[0].outcomes)
+    assert outcomes["operation"] == "w"
+    assert [(one["table"], one["outcome"]) for one in outcomes["tables"]] == sorted(
+        (world.snapshot().pin(key).path, "RolledForward") for key in TWO
+    )
     assert state(healed)["node:A"]["n"] == 7
 
 
@@ -121,6 +128,7 @@ def swapping(options: dict[str, object]) -> bool:
 
 def test_a_detached_commit_that_fails_half_way_leaves_nothing(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state(world)
+    files = table_files(world)
     calls = iter([False, True])
     failing_commits(monkeypatch, lambda options: detached(options) and next(calls, False), "before", 1)
 
@@ -128,8 +136,14 @@ def test_a_detached_commit_that_fails_half_way_leaves_nothing(world: Session, mo
         write_two(world)
 
     assert state(world) == before
+    assert table_files(world) == files
     assert list_sidecars(world.store) == ([], [])
     assert write_two(world)
+
+
+def table_files(session: Session) -> list[str]:
+    """All but Lance's own notes on transactions, which no version needs."""
+    return [info.key for info in session.store.objects.list_under("nodes") if "/_transactions/" not in info.key]
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -193,6 +207,37 @@ def test_a_broken_sidecar_blocks_nothing_and_is_reported(
     assert [broken.key for broken in report.broken] == [f"{RECOVERY}/broken.json"]
     assert "broken.json" in caplog.text
     assert opened.store.objects.get(f"{RECOVERY}/broken.json").data == content
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"files": ["../precious"]},
+        {"files": ["/tmp/precious"]},  # noqa: S108 - a text, and refused
+        {"files": ["nodes/../precious"]},
+        {"files": ["__manifest/_versions/1.manifest"]},
+        {"files": ["nodes"]},
+        {"manifest_path": "../other/__manifest"},
+    ],
+)
+def test_a_sidecar_that_names_what_no_operation_makes_is_broken_and_nothing_is_deleted(
+    fields: dict[str, Any], world: Session
+) -> None:
+    precious = Path(world.uri).parent / "precious"
+    precious.write_text("mine")
+    dead = Sidecar(
+        id="01", commit_id="02", branch="main", manifest_path="__manifest", base_seq=0, operation="w", actor="a",
+        started_at="", state="abandoned",
+    )  # fmt: skip
+    content = msgspec.json.encode(msgspec.structs.replace(dead, **fields))
+    world.store.objects.put(f"{RECOVERY}/01.json", content)
+    before = [info.key for info in world.store.objects.list_under("__manifest")]
+
+    report = recover(world.store, world.log)
+
+    assert [broken.key for broken in report.broken] == [f"{RECOVERY}/01.json"]
+    assert precious.read_text() == "mine"
+    assert [info.key for info in world.store.objects.list_under("__manifest")] == before
 
 
 def test_an_audit_that_fails_keeps_the_sidecar_and_the_retry_writes_one_row(

@@ -146,6 +146,7 @@ def test_of_two_inits_at_once_one_wins(tmp_path: Path, zygote: Zygote) -> None:
     errors = [zygote.wait(pid).error for pid in started]
 
     assert sum(error is None for error in errors) == 1
+    assert all("PlaceTakenError" in error for error in errors if error)
     assert state(open_session(uri, is_read_only=False, runtime=runtime())) == {key: {} for key in TABLES}
 
 
@@ -241,6 +242,11 @@ def gap_in_history(found: list[dict[str, object]]) -> list[dict[str, object]]:
     return [row for row in found if row["object_id"] != commits[1]]
 
 
+def head_that_is_not_the_newest(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    commits = [str(row["object_id"]).partition(":")[2] for row in found if row["object_type"] == "graph_commit"]
+    return [{**row, "metadata": commits[0]} if row["object_type"] == "graph_head" else row for row in found]
+
+
 def no_version(found: list[dict[str, object]]) -> list[dict[str, object]]:
     return [{**row, "table_version": None} if row["object_type"] == "table_version" else row for row in found]
 
@@ -253,6 +259,7 @@ TAMPERINGS = [
     missing_pin,
     unregistered_pin,
     gap_in_history,
+    head_that_is_not_the_newest,
     no_version,
 ]
 

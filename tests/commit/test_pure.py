@@ -3,11 +3,16 @@
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from omnigraph.clock import parse_instant
 from omnigraph.commit.lineage import ancestors, merge_base
+from omnigraph.commit.manifest_log import SEALED_ROWS, _first_merged
+from omnigraph.commit.plan import CommitPlan, ConflictError, NewTable
+from omnigraph.commit.publisher import publish
+from omnigraph.commit.records import SchemaRecord, TableRecord
 from omnigraph.commit.refs import CommitMissingError
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.verdict import Verdict, judge
@@ -15,7 +20,7 @@ from omnigraph.ops.history import BadFilterError, list_commits, show_commit
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Durability, Options
-from worlds import FAST, new_world, rows, seeded_world
+from worlds import FAST, new_world, reopened, rows, seeded_world
 
 DAG = {"1": [], "2": ["1"], "3": ["2"], "4": ["2"], "5": ["3", "4"], "6": ["4", "3"], "7": ["5"], "x": []}
 
@@ -138,6 +143,90 @@ def test_a_filter_that_makes_no_sense_is_refused(filters: dict[str, str], long: 
 
 def test_sealed_fragments_are_merged_and_stay_few(long: Session) -> None:
     assert long.head().table.sealed_count <= SEALING.sealed_fragments + 1
+
+
+def test_sealed_fragments_stay_few_however_long_the_history_is() -> None:
+    limit, sizes = 32, list[int]()
+    rewritten = 0
+    for _ in range(20_000):
+        first = _first_merged(sizes, 128) if len(sizes) >= limit else len(sizes)
+        rewritten += sum(sizes[first:])
+        sizes = [*sizes[:first], sum(sizes[first:]) + 128]
+
+    assert sum(sizes) == 20_000 * 128
+    assert len(sizes) <= limit + sum(sizes) // SEALED_ROWS
+    assert rewritten <= 4 * sum(sizes)
+
+
+def test_the_past_of_a_name_that_was_dropped_and_used_again_is_that_of_the_old_table(tmp_path: Path) -> None:
+    session = seeded_world(tmp_path / "g")
+    columns = session.tables(session.snapshot()).table("node:A").schema
+    seeded = session.snapshot()
+    again = TableRecord(table_key="node:A", path="nodes/0-2", identity=77, incarnation=2)
+
+    dropped = change_schema(session, "second", dropped_tables=("node:A",))
+    created = change_schema(session, "third", new_tables=(NewTable(record=again, schema=columns),))
+    write_tables(session, [TableWrite(table_key="node:A", append=rows({"z": 26}))], operation="w", actor="x")
+
+    opened = reopened(session)
+    assert opened.tables(opened.snapshot()).table("node:A").scan(["v"])["v"].to_pylist() == [26]
+    assert opened.snapshot().manifest.dropped == {}
+    assert opened.snapshot(commit_id=created).pin("node:A").rows == 0
+    assert opened.snapshot(commit_id=created).manifest.tables["node:A"] == again
+    assert "node:A" not in opened.snapshot(commit_id=dropped).pins
+    past = opened.snapshot(commit_id=seeded.commit.id)
+    assert past.pins == seeded.pins
+    assert past.manifest.tables == seeded.manifest.tables
+    assert past.manifest.schema == seeded.manifest.schema
+
+
+def test_a_schema_of_the_past_is_found_after_it_was_sealed(tmp_path: Path) -> None:
+    session = seeded_world(tmp_path / "g", SEALING)
+    seeded = session.snapshot()
+    for number in range(12):
+        change_schema(session, f"schema-{number}")
+
+    opened = reopened(session, SEALING)
+    past = [opened.snapshot(commit_id=commit.id).manifest.schema.id for commit in list_commits(opened)]
+
+    assert past == [*(f"schema-{number}" for number in reversed(range(12))), *[seeded.manifest.schema.id] * 2]
+    assert opened.snapshot(commit_id=seeded.commit.id).manifest.schema == seeded.manifest.schema
+
+
+def test_a_write_that_was_planned_on_another_schema_is_a_conflict(tmp_path: Path) -> None:
+    session = seeded_world(tmp_path / "g")
+    base = session.head()
+    change_schema(reopened(session), "second")
+
+    with pytest.raises(ConflictError, match="the schema was changed"):
+        write_tables(
+            session, [TableWrite(table_key="node:A", append=rows({"n": 1}))], operation="w", actor="x", base=base
+        )
+
+
+def test_a_schema_that_was_planned_on_other_data_is_a_conflict(tmp_path: Path) -> None:
+    session = seeded_world(tmp_path / "g")
+    schema = SchemaRecord(id="second", source="", catalog="", fingerprint="")
+    plan = CommitPlan(base=session.head(), operation="schema", actor="x", schema=schema)
+    other = reopened(session)
+    write_tables(other, [TableWrite(table_key="node:A", append=rows({"n": 1}))], operation="w", actor="x")
+
+    with pytest.raises(ConflictError, match="data was written"):
+        publish(session.log, session.handles, plan)
+
+
+def change_schema(session: Session, schema_id: str, **changes: Any) -> str:
+    schema = SchemaRecord(id=schema_id, source="", catalog="", fingerprint="")
+    plan = CommitPlan(base=session.head(), operation="schema", actor="x", schema=schema, **changes)
+    return publish(session.log, session.handles, plan).commit.id
+
+
+def test_a_plan_moves_a_table_once(tmp_path: Path) -> None:
+    session = seeded_world(tmp_path / "g")
+    twice = [TableWrite(table_key="node:A", append=rows({name: 1})) for name in "xy"]
+
+    with pytest.raises(ValueError, match="once"):
+        write_tables(session, twice, operation="w", actor="x")
 
 
 def test_a_new_graph_has_one_commit(tmp_path: Path) -> None:

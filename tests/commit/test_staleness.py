@@ -1,24 +1,37 @@
 """Handles that live long, writes whose ground moved, operations that slept past their lease."""
 
 import os
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from omnigraph.clock import SystemClock
+from omnigraph.commit import audit, manifest_log
+from omnigraph.commit.manifest_log import GraphReplacedError
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.requirement import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent
-from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.ops.session import Session
+from omnigraph.commit.sidecar import FencedError, Lease, Sidecar, list_sidecars
+from omnigraph.faults import ArmedFaults
+from omnigraph.ops.open import open_session
+from omnigraph.ops.session import ReadOnlyError, Session
 from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.storage.layout import sidecar_key
 from omnigraph.storage.staging import stage_upsert
-from worlds import FAST, reopened, rows, seeded_world, state
+from omnigraph.storage.swap_errors import SwapLostError
+from worlds import FAST, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
+
+TWO = ("node:A", "node:B")
 
 
 @pytest.fixture
@@ -223,6 +236,79 @@ def test_if_commit_refuses_a_head_that_moved(world: Session) -> None:
     assert "n" not in state(world)["node:A"]
 
 
+def test_a_graph_opened_read_only_is_not_written_from_a_base_either(world: Session) -> None:
+    reader = open_session(world.uri, is_read_only=True, runtime=runtime())
+
+    with pytest.raises(ReadOnlyError):
+        write_tables(
+            reader,
+            [TableWrite(table_key="node:A", append=rows({"n": 1}))],
+            operation="w",
+            actor="x",
+            base=reader.head(),
+        )
+
+    assert "n" not in state(world)["node:A"]
+
+
+def test_what_a_write_relied_on_needs_the_base_it_was_read_from(world: Session) -> None:
+    relied_on = [RowsUnchanged(table_key="node:A", ids=("a",))]
+
+    with pytest.raises(ValueError, match="name it"):
+        write_tables(
+            world,
+            [TableWrite(table_key="node:A", upsert=rows({"a": 2}))],
+            operation="w",
+            actor="x",
+            requirements=relied_on,
+        )
+
+
+@pytest.mark.parametrize("who", ["optimize", "recovery"])
+def test_if_commit_passes_over_commits_that_changed_nothing(who: str, world: Session) -> None:
+    base = world.head()
+    seen = base.snapshot.commit.id
+    other = reopened(world)
+    quiet(other, who)
+
+    write_tables(
+        world, [TableWrite(table_key="node:A", append=rows({"n": 1}))], operation="w", actor="x", if_commit=seen
+    )
+    with pytest.raises(ConflictError, match="the branch has moved on"):
+        write_tables(
+            other, [TableWrite(table_key="node:A", append=rows({"m": 1}))], operation="w", actor="x", if_commit=seen
+        )
+
+    assert state(world)["node:A"] == {"a": 1, "b": 2, "c": 3, "d": 4, "n": 1}
+
+
+@pytest.mark.parametrize("who", ["optimize", "recovery"])
+def test_a_write_with_if_commit_is_rebased_over_commits_that_changed_nothing(who: str, world: Session) -> None:
+    base = world.head()
+    quiet(reopened(world), who)
+
+    write_tables(
+        world,
+        [TableWrite(table_key="node:A", append=rows({"n": 1}))],
+        operation="w",
+        actor="x",
+        base=base,
+        if_commit=base.snapshot.commit.id,
+    )
+
+    assert state(world)["node:A"]["n"] == 1
+
+
+def quiet(session: Session, who: str) -> None:
+    """A commit that leaves every row as it was."""
+    if who == "recovery":
+        publish(session.log, session.handles, CommitPlan(base=session.head(), operation=who, actor="m"))
+        return
+    table = session.tables(session.snapshot()).table("node:A")
+    move = Move(table_key="node:A", staged=stage_upsert(table, rows({"a": 1})))
+    publish(session.log, session.handles, CommitPlan(base=session.head(), operation=who, actor="m", moves=(move,)))
+
+
 def test_a_conflict_leaves_no_files(world: Session) -> None:
     base = world.head()
     upsert(reopened(world), {"a": 50})
@@ -291,21 +377,197 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
-def test_the_same_idempotency_key_has_one_effect(world: Session) -> None:
-    def once(session: Session) -> str:
-        done = write_tables(
-            session,
-            [TableWrite(table_key="node:A", append=rows({"once": 1}))],
-            operation="w",
-            actor="x",
-            idempotency_key="k1",
+class Meanwhile:
+    """Faults that do something else when a point is reached for the first time."""
+
+    def __init__(self, point: str, what: Callable[[], object]) -> None:
+        self._point, self._what, self._is_done = point, what, False
+
+    def reach(self, point: str) -> None:
+        if point == self._point and not self._is_done:
+            self._is_done = True
+            self._what()
+
+
+def test_an_owner_that_was_fenced_leaves_its_sidecar_to_the_recovery_that_has_not_finished(tmp_path: Path) -> None:
+    silent = replace(FAST, heartbeat_seconds=1_000, lease_seconds=0.01)
+    session = seeded_world(tmp_path / "g", silent)
+    other = reopened(session, silent)
+    before = state(session)
+
+    def recovery_that_dies() -> None:
+        time.sleep(silent.lease_seconds * 3)
+        other.store.runtime = replace(other.store.runtime, faults=ArmedFaults("recovery.fenced", "error"))
+        recover(other.store, other.log)
+        other.store.runtime = runtime(silent)
+
+    session.store.runtime = replace(runtime(silent), faults=Meanwhile("publish.flushed", recovery_that_dies))
+    with pytest.raises(FencedError):
+        write_tables(
+            session, [TableWrite(table_key=key, append=rows({"n": 1})) for key in TWO], operation="w", actor="x"
         )
-        assert done is not None
-        return done.commit.id
+    left = len(list_sidecars(other.store)[0])
+    recover(other.store, other.log)
 
-    first = once(world)
-    second = once(reopened(world))
+    assert left == 1
+    assert [row.kind for row in audit.rows(other.store)] == ["RolledBack"]
+    assert list_sidecars(other.store) == ([], [])
+    assert state(other) == before
 
-    assert first == second
-    assert state(world)["node:A"]["once"] == 1
-    assert len(world.log.latest().snapshot.manifest.commits) == 3
+
+def test_an_owner_that_stirs_while_recovery_looks_at_it_is_left_alone(tmp_path: Path) -> None:
+    silent = replace(FAST, heartbeat_seconds=1_000, lease_seconds=0.01)
+    session = seeded_world(tmp_path / "g", silent)
+    lease = Lease(session.store, dead_sidecar())
+    lease.arm()
+    time.sleep(silent.lease_seconds * 3)
+    other = reopened(session, replace(silent, lease_seconds=1_000))
+    other.store.runtime = replace(runtime(silent), faults=Meanwhile("recovery.listed", lambda: lease.confirm(())))
+
+    report = recover(other.store, other.log)
+    lease.confirm(())
+    lease.stop()
+
+    assert report.in_flight == ["01"]
+    assert len(list(other.log.history(other.head()))) == 2
+    assert audit.rows(other.store) == []
+
+
+def test_an_operation_that_lasts_longer_than_its_lease_is_kept_alive_by_its_heartbeat(world: Session) -> None:
+    lease = Lease(world.store, dead_sidecar())
+    lease.arm()
+
+    time.sleep(FAST.lease_seconds * 1.5)
+    report = recover(world.store, world.log)
+    lease.disarm()
+
+    assert report.in_flight == ["01"]
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_machine_whose_clock_is_off_declares_nobody_dead(hours: int, world: Session) -> None:
+    world.store.objects.put_if_absent(sidecar_key("01"), msgspec.json.encode(dead_sidecar()))
+    clock = LateClock()
+    clock.off = timedelta(hours=hours)
+    world.store.runtime = replace(runtime(replace(FAST, lease_seconds=600)), clock=clock)
+
+    report = recover(world.store, world.log)
+
+    assert report.in_flight == ["01"]
+
+
+def test_an_owner_whose_swap_lands_after_the_fence_and_before_the_bump_is_rolled_forward(tmp_path: Path) -> None:
+    silent = replace(FAST, heartbeat_seconds=1_000, lease_seconds=0.01)
+    owner = seeded_world(tmp_path / "g", silent)
+    other = reopened(owner, silent)
+    has_confirmed, may_go = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        has_confirmed.set()
+        assert may_go.wait(10)
+
+    owner.store.runtime = replace(runtime(silent), faults=Meanwhile("publish.head_written", pause))
+    thread = threading.Thread(
+        target=lambda: write_tables(
+            owner, [TableWrite(table_key=key, append=rows({"n": 1})) for key in TWO], operation="w", actor="x"
+        )
+    )
+    thread.start()
+    assert has_confirmed.wait(10)
+    time.sleep(silent.lease_seconds * 3)
+
+    def swap_lands() -> None:
+        may_go.set()
+        thread.join(10)
+
+    other.store.runtime = replace(runtime(silent), faults=Meanwhile("recovery.fenced", swap_lands))
+    report = recover(other.store, other.log)
+
+    assert len(report.rolled_forward) == 1
+    assert report.rolled_back == []
+    assert [row.kind for row in audit.rows(other.store)] == ["RolledForward"]
+    assert [commit.operation for commit in other.log.history(other.head())] == ["w", "seed", "init"]
+    assert all(state(reopened(other))[key]["n"] == 1 for key in TWO)
+
+
+def dead_sidecar() -> Sidecar:
+    return Sidecar(
+        id="01", commit_id="02", branch="main", manifest_path="__manifest", base_seq=1, operation="w", actor="a",
+        started_at="",
+    )  # fmt: skip
+
+
+def test_two_recoveries_of_one_operation_leave_one_commit_and_one_row(tmp_path: Path) -> None:
+    silent = replace(FAST, heartbeat_seconds=1_000, lease_seconds=0.01)
+    session = seeded_world(tmp_path / "g", silent)
+    session.store.objects.put_if_absent(sidecar_key("01"), msgspec.json.encode(dead_sidecar()))
+    time.sleep(silent.lease_seconds * 3)
+    other = reopened(session, replace(silent, lease_seconds=1_000))
+    other.store.runtime = runtime(silent)
+    first = replace(runtime(silent), faults=Meanwhile("recovery.fenced", lambda: recover(other.store, other.log)))
+    session.store.runtime = first
+
+    recover(session.store, session.log)
+
+    assert len(audit.rows(session.store)) == 1
+    assert [c.operation for c in session.log.history(session.head())] == ["recovery", "seed", "init"]
+    assert list_sidecars(session.store) == ([], [])
+
+
+def test_a_base_whose_files_were_trimmed_is_left_and_the_write_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its turn to merge sealed fragments has come, but while it slept others have merged and trimmed them."""
+    small = replace(FAST, head_commits=2, sealed_fragments=2, manifest_versions=2)
+    sleeper = seeded_world(tmp_path / "g", small)
+    other = reopened(sleeper, small)
+    while len(sleeper.head().snapshot.manifest.commits) < 2 or sleeper.head().table.sealed_count < 2:
+        upsert(sleeper, {"n": 1})
+    monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
+    for number in range(12):
+        upsert(other, {"m": number})
+
+    upsert(sleeper, {"late": 1})
+
+    assert state(other)["node:A"] == {"a": 1, "b": 2, "c": 3, "d": 4, "n": 1, "m": 11, "late": 1}
+
+
+class LateClock(SystemClock):
+    """A clock that can be moved on."""
+
+    late = 0.0
+    off = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.off
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late
+
+
+def test_a_graph_that_was_made_anew_is_not_written_by_a_handle_on_the_old_one(tmp_path: Path) -> None:
+    clock = LateClock()
+    old = seeded_world(tmp_path / "g")
+    old.store.runtime = replace(runtime(), clock=clock)
+    upsert(old, {"old": 1})
+    shutil.rmtree(tmp_path / "g")
+    new = seeded_world(tmp_path / "g")
+    clock.late = manifest_log.RECENT_SECONDS
+
+    with pytest.raises(GraphReplacedError):
+        upsert(old, {"evil": 1})
+    with pytest.raises(GraphReplacedError):
+        old.snapshot()
+
+    assert "evil" not in state(reopened(new))["node:A"]
+
+
+def test_a_thread_that_was_overtaken_writes_no_manifest_it_can_not_place(world: Session) -> None:
+    base = world.head()
+    upsert(world, {"a": 50})
+    manifests = len(world.store.objects.list_under("__manifest/data"))
+
+    with pytest.raises(SwapLostError):
+        world.log.publish(base, base.snapshot.manifest)
+
+    assert len(world.store.objects.list_under("__manifest/data")) == manifests

@@ -1,11 +1,15 @@
 """What an operation costs, counted in requests, at any length of history. The counts are part of the contract."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from omnigraph.clock import SystemClock
+from omnigraph.commit import manifest_log
 from omnigraph.commit.recovery import recover
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
@@ -148,6 +152,32 @@ def test_old_manifest_versions_are_trimmed(deep: tuple[Session, Session]) -> Non
     versions = long.store.objects.list_under("__manifest/_versions")
 
     assert len(versions) <= long.runtime.options.manifest_versions + 110
+
+
+def test_a_machine_whose_clock_is_far_off_does_not_trim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lance would take for garbage what another writer is about to swap in, since it seems to be days old."""
+    options = replace(FAST, manifest_versions=2)
+    session = new_world(tmp_path / "g", options)
+    session.store.runtime = replace(session.runtime, clock=FarClock())
+    monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
+    about_to_land = tmp_path / "g" / "__manifest" / "data" / "about-to-land.lance"
+    about_to_land.write_bytes(b"")
+    days_ago = (datetime.now(UTC) - timedelta(days=8)).timestamp()
+    os.utime(about_to_land, (days_ago, days_ago))
+
+    grow(session, 5)
+
+    assert about_to_land.exists()
+    session.store.runtime = runtime(options)
+    grow(session, 6)
+    assert not about_to_land.exists(), "else this test shows nothing"
+
+
+class FarClock(SystemClock):
+    """Eight days ahead."""
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(days=8)
 
 
 def test_history_is_whole_after_sealing(deep: tuple[Session, Session]) -> None:

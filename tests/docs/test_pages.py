@@ -78,6 +78,14 @@ def test_the_index_of_decisions_is_complete_and_in_order() -> None:
         assert name.startswith(f"{int(number):04d}-")
 
 
+def test_the_glossary_has_each_word_once_in_order() -> None:
+    tables = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("|---|---|\n")[1:]
+    words = [re.findall(r"^\| (?!word \|)([^|]+) \|", table, re.MULTILINE) for table in tables]
+
+    assert words == [sorted(set(some)) for some in words]
+    assert len({word for some in words for word in some}) > 50
+
+
 def test_the_reference_of_the_command_line_is_fresh() -> None:
     assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.page(), "run `make docs`"
 

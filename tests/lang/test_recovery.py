@@ -4,6 +4,7 @@ import pytest
 
 from language_findings import parse, places
 from omnigraph.lang.lexer import Language
+from omnigraph.lang.query_ast import Read
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import NodeDecl
 from omnigraph.lang.schema_parser import parse_schema
@@ -92,7 +93,10 @@ def test_a_broken_clause_costs_only_itself() -> None:
 def test_a_broken_query_leaves_the_next_one_whole() -> None:
     parsed = parse_queries(Source("query a( { ) }\nquery b() { delete T where x = 1 }"))
 
-    assert [query.name.text for query in parsed.tree.queries] == ["b"]
+    broken, whole = parsed.tree.queries
+    assert (broken.name.text, whole.name.text) == ("a", "b")
+    assert broken.body == Read(clauses=(), projections=(), span=broken.span)
+    assert isinstance(whole.body, tuple)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from omnigraph.lang.diagnostics import Diagnostic
-from omnigraph.lang.render import WINDOW, diagnostic_json, render_text, summary
+from omnigraph.lang.render import WINDOW, diagnostic_json, render_text
 from omnigraph.lang.source import Source, Span
 
 PEOPLE = Source("query q() {\n    match {\n        $p: person { name: $n }\n    }\n}\n", "people.gq")
@@ -152,17 +152,30 @@ def test_a_mark_that_is_longer_than_the_window_ends_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "codes, line",
+    "errors, warnings, last",
     [
-        ([], "no problems"),
-        (["T1"], "1 error"),
-        (["L202"], "1 warning"),
-        (["T1", "L202", "T2"], "2 errors, 1 warning"),
-        (["L202", "L201"], "2 warnings"),
+        (51, 0, "… and 1 more error in people.gq"),
+        (8_000, 50, "… and 7,950 more errors in people.gq"),
+        (50, 52, "… and 2 more warnings in people.gq"),
+        (51, 51, "… and 1 more error and 1 more warning in people.gq"),
     ],
 )
-def test_the_summary_counts(codes: list[str], line: str) -> None:
-    assert summary(Diagnostic(code, Span(0, 0), "…") for code in codes) == line
+def test_of_many_findings_the_first_fifty_of_each_severity_are_shown(errors: int, warnings: int, last: str) -> None:
+    advice = [Diagnostic("L202", Span(0, 0), f"advice {number}") for number in range(warnings)]
+    mistakes = [Diagnostic("T1", Span(0, 0), f"mistake {number}") for number in range(errors)]
+
+    text = render_text(PEOPLE, [*advice, *mistakes])
+
+    assert (text.count("error["), text.count("warning[")) == (min(errors, 50), min(warnings, 50))
+    assert "mistake 49" in text
+    assert text.endswith(f"\n\n{last}\n")
+
+
+def test_fifty_findings_are_shown_without_another_word() -> None:
+    text = render_text(PEOPLE, [Diagnostic("T1", Span(0, 0), "mistake")] * 50)
+
+    assert text.count("error[") == 50
+    assert "more" not in text
 
 
 def test_json_tells_every_part() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.suggest import Suggestions, closest
 
 WORDS = ("name", "age", "birthday", "email", "created_at")
 
@@ -38,3 +38,11 @@ def test_a_tie_goes_to_the_same_first_letter_and_then_to_the_alphabet() -> None:
 
 def test_no_time_is_spent_on_endless_words() -> None:
     assert closest("a" * 1_000_000, ["a" * 999_999]) is None
+
+
+def test_a_report_gets_fifty_suggestions_and_no_more() -> None:
+    suggestions = Suggestions()
+
+    found = [suggestions.closest("nmae", ["name"]) for _ in range(60)]
+
+    assert found == ["name"] * 50 + [None] * 10

@@ -138,8 +138,56 @@ def test_a_rank_shows_its_direction() -> None:
           return
             $p
           order by nearest($p.face, $v) asc, $p.name desc
+            top 3 of the rows that pass all filters and hops
           ties by $p.@id
           limit 3
+    """)
+
+
+def order_of(order: str, rest: str = "") -> str:
+    head = "query q($v: Vector(2), $q: String, $n: U32, $k: U32) { match { $p: Person } return { $p.name }"
+    text = shown(f"{head} order {{ {order} }} {rest} }}")
+    return dedent(text[text.index("  order by") :])
+
+
+def test_a_rank_by_relevance_leaves_rows_out() -> None:
+    assert order_of("bm25($p.bio, $q), $p.name") == golden("""
+        order by bm25($p.bio, $q) desc, $p.name asc
+          rows without a match are left out
+        ties by $p.@id
+    """)
+
+
+def test_a_limited_rank_by_relevance_takes_the_best_of_what_passes() -> None:
+    assert order_of("bm25($p.bio, $q)", "limit $n offset 5") == golden("""
+        order by bm25($p.bio, $q) desc
+          rows without a match are left out
+          top $n + 5 of the rows that pass all filters and hops
+        ties by $p.@id
+        limit $n
+        offset 5
+    """)
+
+
+def test_a_fusion_says_how_long_its_lists_are() -> None:
+    assert order_of("rrf(nearest($p.face, $v), bm25($p.bio, $q))", "limit 10") == golden("""
+        order by rrf(nearest($p.face, $v), bm25($p.bio, $q), 60) desc
+          each list: top 100 of the rows that pass all filters and hops
+          rows without a match are not in the list of bm25
+          top 10 of both lists; a list without the row adds 0
+        ties by $p.@id
+        limit 10
+    """)
+
+
+def test_a_fusion_with_parameters_says_how_its_lists_come_about() -> None:
+    assert order_of("rrf(nearest($p.face, $v), nearest($p.face, $v), $k)", "limit $n offset 2") == golden("""
+        order by rrf(nearest($p.face, $v), nearest($p.face, $v), $k) desc
+          each list: top max(4 * ($n + 2), 100) of the rows that pass all filters and hops
+          top $n + 2 of both lists; a list without the row adds 0
+        ties by $p.@id
+        limit $n
+        offset 2
     """)
 
 

@@ -31,7 +31,6 @@ from omnigraph.query.expr import (
     children,
     conjuncts,
     map_children,
-    parameters,
     properties,
     variables,
     walk,
@@ -114,10 +113,6 @@ def test_variables_and_properties_come_once_in_order() -> None:
 
 def test_a_whole_node_needs_all_its_fields() -> None:
     assert properties(PERSON) == (("p", "age"), ("p", "name"))
-
-
-def test_parameters_are_found_inside_searches() -> None:
-    assert parameters(Rrf(first=NEAREST, second=BM25, k=K, origin=HERE)) == ("q",)
 
 
 def test_conjuncts_take_nested_ands_apart_and_leave_ors() -> None:

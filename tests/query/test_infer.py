@@ -65,6 +65,14 @@ def test_a_pattern_that_has_two_readings_is_refused_with_a_way_out() -> None:
     assert found.help == "say which: `$y: Company` or `$y: Person`"
 
 
+@pytest.mark.parametrize("clauses", ["$x worksAt $x", "$x: Person  $x worksAt $x", "$x $e:worksAt $x"])
+def test_one_variable_is_not_both_ends_of_an_edge_between_types(clauses: str) -> None:
+    found = only_finding(f"query q() {{ match {{ {clauses} }} return {{ $x }} }}")
+
+    assert (found.code, found.message) == ("T5", "`$x` can't be both ends of `WorksAt`")
+    assert found.help == "`WorksAt` runs from `Person` to `Company`; use two variables"
+
+
 def test_one_binding_decides_a_whole_pattern() -> None:
     query = matching("$x worksAt $y  $y worksAt $z  $z: Company")
 

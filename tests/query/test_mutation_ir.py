@@ -62,8 +62,3 @@ REFUSED: dict[str, Callable[[], object]] = {
 def test_a_mutation_without_meaning_is_refused_when_built(build: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         build()
-
-
-def test_a_mutation_knows_whether_it_deletes() -> None:
-    assert mutation(DELETE).is_delete
-    assert not mutation(insert("name"), update("name"), link(ASKED, ASKED)).is_delete

@@ -46,6 +46,16 @@ def test_an_unknown_name_is_refused_with_a_near_miss() -> None:
     assert str(caught.value) == "unknown parameter `$nmae`; did you mean `$name`?"
 
 
+def test_of_many_unknown_names_the_first_get_a_near_miss() -> None:
+    given = {f"name{number:03}": "x" for number in range(200)}
+
+    with pytest.raises(ParameterError) as caught:
+        check_params([Parameter(name="name001x", type=Scalar.STRING, origin=NOWHERE)], given)
+
+    near = [problem for problem in caught.value.problems if problem.help == "did you mean `$name001x`?"]
+    assert 0 < len(near) <= 50
+
+
 def test_an_unknown_name_far_from_all_lists_what_the_query_takes() -> None:
     with pytest.raises(ParameterError) as caught:
         check_params([NAME, CITY], {"name": "Ada", "zzzzzz": 1})

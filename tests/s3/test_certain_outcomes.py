@@ -556,12 +556,12 @@ def test_a_renewal_that_landed_unheard_does_not_fence_its_own_operation(
     lease.arm()
     proxy.plan(Fault(Act.LOSE, "PUT", SIDECAR, times=ALWAYS))
     with pytest.raises(StoreUnavailableError):
-        lease.confirm(["first"])
+        lease.confirm(["nodes/first"])
     proxy.clear()
 
-    lease.confirm(["second"])
+    lease.confirm(["nodes/second"])
 
-    assert [found.sidecar.files for found in list_sidecars(world.store)[0]] == [("second",)]
+    assert [found.sidecar.files for found in list_sidecars(world.store)[0]] == [("nodes/second",)]
     lease.disarm()
 
 

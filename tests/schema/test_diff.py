@@ -272,8 +272,8 @@ def test_the_json_of_a_plan() -> None:
                 "safe": True,
                 "validates": False,
                 "message": "rename node type `A` to `B`",
+                "details": {"kind": "node", "from": "A"},
                 "table": "node:B",
-                "from": "A",
             },
             {
                 "step": "add_constraint",
@@ -283,12 +283,13 @@ def test_the_json_of_a_plan() -> None:
                 "safe": False,
                 "validates": True,
                 "message": "add `@unique(x)` to `B`; committed rows are checked first",
+                "details": {"constraint": {"kind": "unique", "columns": ["x"], "text": "@unique(x)"}},
                 "table": "node:B",
-                "constraint": "@unique(x)",
             },
         ],
         "safe": False,
         "supported": True,
+        "notes": [],
     }
 
 
@@ -311,9 +312,15 @@ def test_a_bound_is_shown_as_it_is_written() -> None:
 
     found = plan("node A { x: Date  f: F64 }", new)
 
-    assert [step.to_json()["constraint"] for step in found.steps] == [
-        '@range(x, date("2024-01-01")..)',
-        "@range(f, ..1.5)",
+    assert [step.details["constraint"] for step in found.steps] == [
+        {
+            "kind": "range",
+            "columns": ["x"],
+            "low": "2024-01-01",
+            "high": None,
+            "text": '@range(x, date("2024-01-01")..)',
+        },
+        {"kind": "range", "columns": ["f"], "low": None, "high": 1.5, "text": "@range(f, ..1.5)"},
     ]
 
 

@@ -9,7 +9,8 @@ from omnigraph.schema.catalog import AnyType, Cardinality, Catalog, CheckRule, E
 from omnigraph.schema.codec import fingerprint
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.identity import assign_identities
-from omnigraph.schema.steps import IndexOf, KeyOf, MigrationPlan, Rule, Step, StepKind, UniqueOf
+from omnigraph.schema.step_details import IndexOf, KeyOf, Rule, UniqueOf
+from omnigraph.schema.steps import MigrationPlan, Step, StepKind
 from schema_making import accepted, catalog_from, catalogs
 
 
@@ -133,7 +134,7 @@ class Applier:
             return replace(p, nullable=wanted.nullable)
         assert step.kind is StepKind.UPDATE_METADATA
         for change in step.changes:
-            match change:
+            match change.aspect:
                 case "order of enum values":
                     p = replace(p, type=wanted.type)
                 case "default":
@@ -156,16 +157,16 @@ class Applier:
             return with_rule(t, step.rule) if add else without_rule(t, step.rule)
         wanted = self.target(t.name)
         if step.kind is StepKind.UNSUPPORTED_CHANGE:
-            if step.message.endswith("come from the key"):
+            if any(isinstance(side, dict) and side.get("kind") == "key" for side in step.details.values()):
                 return replace(t, key=wanted.key)
             assert isinstance(t, EdgeType)
             assert isinstance(wanted, EdgeType)
             return replace(t, source=wanted.source, target=wanted.target)
         assert step.kind is StepKind.UPDATE_METADATA
         for change in step.changes:
-            match change:
+            match change.aspect:
                 case "description" | "instruction" | "annotations" | "implements":
-                    t = replace(t, **{change: getattr(wanted, change)})
+                    t = replace(t, **{change.aspect: getattr(wanted, change.aspect)})
                 case "rename_from":
                     t = replace(t, renamed_from=wanted.renamed_from)
                 case "order of properties":

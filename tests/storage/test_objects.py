@@ -1,5 +1,7 @@
 """One contract for control objects, over every store."""
 
+import fcntl
+import os
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -170,3 +172,25 @@ def test_a_read_only_directory_is_unavailable_and_named(tmp_path: Path) -> None:
 
     with pytest.raises(StoreUnavailableError, match="write `a/x`"):
         store.put("a/x", b"1")
+
+
+def test_a_conditional_put_and_a_delete_wait_for_whoever_is_comparing(tmp_path: Path) -> None:
+    store = LocalObjects(str(tmp_path))
+    etag = store.put("a/x", b"old")
+    directory = os.open(tmp_path / "a", os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    waiting = [
+        threading.Thread(target=lambda: store.put_if_match("a/x", b"new", etag)),
+        threading.Thread(target=lambda: store.delete("a/y")),
+    ]
+
+    for thread in waiting:
+        thread.start()
+        thread.join(0.1)
+    are_waiting = [thread.is_alive() for thread in waiting]
+    os.close(directory)
+    for thread in waiting:
+        thread.join(10)
+
+    assert are_waiting == [True, True]
+    assert store.get("a/x").data == b"new"

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
+from omnigraph.lang.source import Source
+from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
 from omnigraph.storage.index_staging import stage_index
@@ -21,7 +24,7 @@ from omnigraph.storage.staging import (
     stage_upsert,
 )
 from omnigraph.storage.versions import StaleBaseError, apply
-from worlds import rows, seeded_world
+from worlds import rows, runtime, seeded_world
 
 
 @pytest.fixture
@@ -130,6 +133,30 @@ def test_a_write_that_deletes_is_refused_on_another_version(table: Table) -> Non
 
     with pytest.raises(StaleBaseError):
         apply(table.handles, staged, other)
+
+
+def test_an_upsert_that_found_nothing_to_replace_is_refused_on_another_version(table: Table) -> None:
+    """The other version may have such a row by now: then there would be two of them."""
+    staged = stage_upsert(table, rows({"new": 1}))
+    other = apply(table.handles, stage_append(table, rows({"new": 2})), table.version)
+
+    with pytest.raises(StaleBaseError):
+        apply(table.handles, staged, other)
+
+
+def test_the_files_of_large_values_are_named(tmp_path: Path) -> None:
+    schema = Source("node A { b: Blob? }", "b.pg")
+    session = create(str(tmp_path / "b"), schema, actor="t", runtime=runtime())
+    table = session.tables(session.snapshot()).table("node:A")
+    before = {info.key for info in session.store.objects.list_under(table.path)}
+    values = lance.blob_array([b"x", b"y" * 300_000, b"z" * 6_000_000, None])
+
+    staged = stage_append(table, pa.table({"id": ["a", "b", "c", "d"], "b": values}))
+
+    after = {info.key for info in session.store.objects.list_under(table.path)}
+    assert len(staged.blobs) == 2
+    assert set(staged.files) == after - before
+    assert Staged.from_json(staged.to_json()) == staged
 
 
 def test_an_id_given_twice_is_refused(table: Table) -> None:

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from omnigraph.lang.diagnostics import Diagnostic, in_order
 from omnigraph.lang.lexer import Language, tokenize
-from omnigraph.lang.query_ast import Query, Read
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source, Span
@@ -64,12 +63,11 @@ def check_schema(source: Source) -> tuple[FileReport, Catalog | None]:
 def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
     """Grammar, types and lint of a file of queries; without a catalog only what needs none."""
     parsed = parse_queries(source)
-    readable = tuple(query for query in parsed.tree.queries if _has_output(query))
-    bound = bind_file(replace(parsed.tree, queries=readable), catalog or catalog_of())
+    bound = bind_file(parsed.tree, catalog or catalog_of())
     found = list(bound.diagnostics)
     if not parsed.ok:
         damage = _damage(source, Language.QUERY, parsed.diagnostics)
-        broken = [query.span for query in readable if damage.is_in(query.span)]
+        broken = [query.span for query in parsed.tree.queries if damage.is_in(query.span)]
         found = [
             one
             for one in found
@@ -81,10 +79,6 @@ def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
     elif parsed.ok and bound.ok:
         found += lint_file(parsed.tree, bound.value, catalog)
     return FileReport(source=source, language=Language.QUERY, diagnostics=in_order([*parsed.diagnostics, *found]))
-
-
-def _has_output(query: Query) -> bool:
-    return not isinstance(query.body, Read) or bool(query.body.projections)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

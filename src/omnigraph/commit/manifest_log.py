@@ -4,8 +4,9 @@ The only module that swaps the manifest.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import takewhile
 
 import pyarrow as pa
@@ -27,6 +28,16 @@ from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostErr
 from omnigraph.telemetry import log
 
 TRIM_EVERY = 100
+TRIM_SKEW = timedelta(days=1)
+"""Lance's cleanup takes unreferenced files of seven days for garbage, by this machine's clock; a head that somebody is
+about to swap in is such a file. So a machine whose clock is further off than this does not trim."""
+SEALED_ROWS = 65_536
+"""A sealed fragment of so many rows is not rewritten any more."""
+REMEMBERED_COMMITS = 1_024
+"""How far back an idempotency key is looked for."""
+REMEMBERED_FRAGMENTS = 64
+RECENT_SECONDS = 10.0
+"""How long a held state is trusted not to have been left behind by a trim."""
 SWAP_TRIES = 2
 """Lance and its HTTP client retry by themselves; this is once more, after all of that."""
 
@@ -62,6 +73,23 @@ class OutcomeUnknownError(OmnigraphError):
         )
 
 
+class GraphReplacedError(OmnigraphError):
+    """The graph went back to an earlier state, or is another one, while a handle on it was open."""
+
+    kind = Kind.CORRUPT
+    code = "graph_replaced"
+
+    def __init__(self, uri: str, seen: int, found: int) -> None:
+        super().__init__(uri, seen, found)
+        self.uri, self.seen, self.found = uri, seen, found
+
+    def __str__(self) -> str:
+        return (
+            f"the manifest of {self.uri} was seen at version {self.seen} and is at {self.found} now: the graph was"
+            " made anew or restored from a copy while it was open. Open it again to go on with what is there"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """A snapshot with the table version it was read from."""
@@ -77,6 +105,8 @@ class ManifestLog:
         self.store, self.branch, self.path = store, branch, path
         self._lock = threading.Lock()
         self._head: Head | None = None
+        self._seen_at = 0.0
+        self._sealed_keys: dict[str, tuple[int, dict[tuple[str, str], Commit]]] = {}
 
     def latest(self) -> Head:
         """The newest state there is: one probe when nothing moved."""
@@ -88,7 +118,10 @@ class ManifestLog:
                 raise NotAGraphError(self.store.location.uri) from None
         else:
             table = held.table.latest()
+            if table.version < held.table.version:
+                raise GraphReplacedError(self.store.location.uri, held.table.version, table.version)
             if table is held.table:
+                self._seen_at = self.store.runtime.clock.monotonic()
                 return held
         return self._read(table)
 
@@ -100,9 +133,13 @@ class ManifestLog:
             return self._read(open_table(self.store, self.path, error.readable))
 
     def recent(self) -> Head:
-        """A state to base a write on: the held one unless the next version exists. A swap finds out if that errs."""
+        """A state to base a write on: the held one, if it was the newest just now and the next version is not there.
+
+        A swap finds out if that errs.
+        """
         held = self._head
-        return held if held is not None and held.table.is_newest() else self.latest()
+        is_fresh = self.store.runtime.clock.monotonic() - self._seen_at < RECENT_SECONDS
+        return held if held is not None and is_fresh and held.table.is_newest() else self.latest()
 
     def publish(self, base: Head, manifest: Manifest) -> Head:
         """Make `manifest` the state after `base`: visible whole, or SwapLostError, or OutcomeUnknownError.
@@ -110,7 +147,10 @@ class ManifestLog:
         Acknowledged only when the new version is reachable from the latest one.
         """
         faults = self.store.runtime.faults
-        prepared = self._prepare(base, manifest)
+        held = self._head
+        if held is not None and held.table.version > base.table.version:
+            raise SwapLostError(self.path, base.table.version)  # another thread was first: nothing to try
+        prepared = self._prepared(base, manifest)
         self.store.flush(prepared.files)
         faults.reach("publish.head_written")
         try:
@@ -157,6 +197,35 @@ class ManifestLog:
         """Whether a commit is part of this state; reads back no further than `after_seq`, which it must follow."""
         return any(commit.id == commit_id for commit in self.since(head, after_seq))
 
+    def done_before(self, head: Head, actor: str, key: str) -> Commit | None:
+        """The actor's commit with this idempotency key, if it is one of the latest REMEMBERED_COMMITS or so."""
+        for commit in reversed(head.snapshot.manifest.commits):
+            if commit.idempotency_key == key and commit.actor == actor:
+                return commit
+        left = REMEMBERED_COMMITS - len(head.snapshot.manifest.commits)
+        sizes = head.table.sealed_rows()
+        for index in reversed(range(len(sizes))):
+            if left <= 0:
+                break
+            found = self._keyed(head.table, index, min(left, sizes[index])).get((actor, key))
+            if found is not None:
+                return found
+            left -= sizes[index]
+        return None
+
+    def _keyed(self, table: SwapTable, index: int, rows: int) -> dict[tuple[str, str], Commit]:
+        """The commits with a key among the last `rows` of a sealed fragment; kept, since it never changes."""
+        name = table.sealed_name(index)
+        known = self._sealed_keys.get(name)
+        if known is None or known[0] < rows:
+            commits, _ = decode_journal(table.sealed(index, last=rows))
+            known = (rows, {(c.actor, c.idempotency_key): c for c in commits if c.idempotency_key is not None})
+            with self._lock:
+                self._sealed_keys[name] = known
+                while len(self._sealed_keys) > REMEMBERED_FRAGMENTS:
+                    del self._sealed_keys[next(iter(self._sealed_keys))]
+        return known[1]
+
     def _read(self, table: SwapTable) -> Head:
         check_stamp(table.metadata)
         manifest = decode_head(table.head())
@@ -169,6 +238,16 @@ class ManifestLog:
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
+            self._seen_at = self.store.runtime.clock.monotonic()
+
+    def _prepared(self, base: Head, manifest: Manifest) -> PreparedSwap:
+        """As `_prepare`; files of a base that slept past a trim may be gone, and then the swap is lost anyway."""
+        try:
+            return self._prepare(base, manifest)
+        except StoreUnavailableError:
+            if base.table.latest() is base.table:
+                raise
+            raise SwapLostError(self.path, base.table.version) from None
 
     def _prepare(self, base: Head, manifest: Manifest) -> PreparedSwap:
         """The swap's content; when the head is full its past is sealed, and many small seals become one."""
@@ -180,9 +259,9 @@ class ManifestLog:
         sizes = base.table.sealed_rows()
         if len(sizes) < options.sealed_fragments:
             return base.table.prepare(head_rows(kept), seal=sealed)
-        large = sum(1 for size in sizes if size > 2 * options.head_commits)
-        merged = pa.concat_tables([*(base.table.sealed(i) for i in range(large, len(sizes))), sealed])
-        return base.table.prepare(head_rows(kept), seal=merged, keep_sealed=large)
+        first = _first_merged(sizes, sealed.num_rows)
+        merged = pa.concat_tables([*(base.table.sealed(i) for i in range(first, len(sizes))), sealed])
+        return base.table.prepare(head_rows(kept), seal=merged, keep_sealed=first)
 
     def _trimmed(self, manifest: Manifest) -> Manifest:
         """The manifest as its head fragment holds it: without what a full head has sealed."""
@@ -226,9 +305,25 @@ class ManifestLog:
         if table.version % TRIM_EVERY:
             return
         try:
+            skew = abs(table.made_at() - self.store.runtime.clock.now())
+            if skew > TRIM_SKEW:
+                log.warning("old versions of %s were not trimmed: this machine's clock is off by %s", self.path, skew)
+                return
             table.trim(self.store.runtime.options.manifest_versions)
         except Exception as error:  # noqa: BLE001 - the commit has happened: nothing here may turn it into a failure
             log.warning("old versions of %s were not trimmed: %s", self.path, error)
+
+
+def _first_merged(sizes: Sequence[int], fresh: int) -> int:
+    """The first sealed fragment to merge with `fresh` new rows: none that is more than twice what would follow it.
+
+    Those that stay are then each larger than twice all behind them, so they are few, and a row is rewritten rarely.
+    """
+    first, rows = len(sizes), fresh
+    while first and sizes[first - 1] <= min(2 * rows, SEALED_ROWS):
+        first -= 1
+        rows += sizes[first]
+    return first
 
 
 def create_log(store: Store, manifest: Manifest, branch: str = MAIN, path: str = MANIFEST) -> ManifestLog:

@@ -65,6 +65,11 @@ class CommitPlan:
     affected: tuple[int, int] | None = None
     """How many nodes and edges a mutation changed, to be kept with the commit."""
 
+    def __post_init__(self) -> None:
+        keys = [move.table_key for move in self.moves]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"a commit moves each table once, not {keys}")
+
     @property
     def needs_sidecar(self) -> bool:
         """A write of one table arms nothing: all it could leave behind is a few small unreferenced files."""

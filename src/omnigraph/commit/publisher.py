@@ -16,8 +16,8 @@ from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
 from omnigraph.commit.rebase import check_if_commit, rebase
-from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, PinChange, SchemaRecord
-from omnigraph.commit.sidecar import Lease, Sidecar
+from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
+from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
 from omnigraph.storage.objects import StoreUnavailableError
@@ -65,6 +65,10 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan) -> Committed:
         done = _rounds(log, handles, plan, commit_id, lease, made)
     except OutcomeUnknownError:
         _leave(lease)
+        raise
+    except FencedError:
+        _give_up(store, None, made)
+        _leave(lease)  # recovery is at it, and needs the sidecar until its audit row is written
         raise
     except Exception:
         _give_up(store, lease, made)
@@ -156,16 +160,17 @@ def _rounds(
 ) -> Committed:
     """Apply and swap until one swap is won. Every file that is made on the way is added to `made`."""
     options, clock, ids = log.store.runtime.options, log.store.runtime.clock, log.store.runtime.ids
-    check_if_commit(plan, plan.base.snapshot)
-    workshop = _Workshop(log.store, handles, made)
-    contended = lost = 0
-    while contended < options.publish_rounds and lost < MAX_ROUNDS:
-        earlier = _done_before(plan)
+    if plan.idempotency_key is not None:
+        earlier = log.done_before(plan.base, plan.actor, plan.idempotency_key)
         if earlier is not None:
             return Committed(earlier, plan.base, was_there=True)
+    check_if_commit(plan, log.history(plan.base))
+    workshop = _Workshop(log.store, handles, log.branch, made)
+    contended = lost = 0
+    while contended < options.publish_rounds and lost < MAX_ROUNDS:
         applied = workshop.apply(plan)
         if lease is not None:
-            lease.confirm(made)
+            lease.confirm(dict.fromkeys(made))
         manifest = _next_manifest(log, plan, applied, commit_id)
         try:
             with gate(log.store.location.uri, log.path):
@@ -174,8 +179,12 @@ def _rounds(
             lost += 1
             clock.sleep(ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
             newest = log.latest()
+            between = log.since(newest, plan.base.snapshot.commit.seq)
+            for commit in between:
+                if commit.id == commit_id or _is_same_request(plan, commit):
+                    return Committed(commit, newest, was_there=commit.id != commit_id)
             contended += _is_contended(plan, newest)
-            plan = rebase(plan, newest, log.since(newest, plan.base.snapshot.commit.seq), handles)
+            plan = rebase(plan, newest, between, handles)
             continue
         return Committed(manifest.head_commit, head)
     base, found = plan.base.snapshot.commit.id, log.latest().snapshot.commit.id
@@ -189,56 +198,54 @@ def _is_contended(plan: CommitPlan, newest: Head) -> bool:
     return any(before.get(key) != now.get(key) for key in mine)
 
 
-def _done_before(plan: CommitPlan) -> Commit | None:
-    """The commit that an earlier try with the same key made, if it is still in the head."""
-    if plan.idempotency_key is None:
-        return None
-    for commit in reversed(plan.base.snapshot.manifest.commits):
-        if commit.idempotency_key == plan.idempotency_key:
-            return commit
-    return None
+def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
+    """Whether an earlier try of the same request made this commit."""
+    key = plan.idempotency_key
+    return key is not None and (commit.actor, commit.idempotency_key) == (plan.actor, key)
 
 
 class _Workshop:
     """Makes a plan's versions, and keeps those of an earlier round that still fit. Every file goes into `made`."""
 
-    def __init__(self, store: Store, handles: Handles, made: list[str]) -> None:
-        self._store, self._handles, self._made = store, handles, made
+    def __init__(self, store: Store, handles: Handles, branch: str, made: list[str]) -> None:
+        self._store, self._handles, self._branch, self._made = store, handles, branch, made
         self._created: dict[str, Pin] = {}
         self._versions: dict[str, tuple[Move, int, int]] = {}
 
     def apply(self, plan: CommitPlan) -> _Applied:
         """The pins of new tables and of every moved one, durable and invisible."""
-        files = [file for table in plan.new_tables for file in self._create(table)]
+        known = len(self._made)
+        for table in plan.new_tables:
+            self._create(table)
         pins = dict(self._created)
         for move in plan.moves:
             base = pins.get(move.table_key) or plan.base.snapshot.pins[move.table_key]
-            version = self._version(move, base.version, files)
-            branch = plan.base.snapshot.branch
-            pins[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=branch)
-        self._made += files
-        self._store.flush(files)
+            version = self._version(move, base.version)
+            pins[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=self._branch)
+        self._store.flush(self._made[known:])
         self._store.runtime.faults.reach("publish.flushed")
         return _Applied(pins, plan.new_tables)
 
-    def _version(self, move: Move, base: int, files: list[str]) -> int:
+    def _version(self, move: Move, base: int) -> int:
         known = self._versions.get(move.table_key)
         if known is not None and known[0].staged is move.staged and known[1] == base:
             return known[2]
+        self._made += move.staged.files
         version = apply(self._handles, move.staged, base)
         self._versions[move.table_key] = (move, base, version)
-        files += [*move.staged.files, *version_files(move.staged.path, [version])]
+        self._made += version_files(move.staged.path, [version])
         self._store.runtime.faults.reach("publish.applied")
         return version
 
-    def _create(self, table: NewTable) -> list[str]:
+    def _create(self, table: NewTable) -> None:
         record = table.record
         if record.table_key in self._created:
-            return []
+            return
         version = create_table(self._store, record.path, table.schema)
-        pin = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
-        self._created[record.table_key] = pin
-        return [f"{pin.path}/{version_file(version)}"]
+        self._made.append(f"{record.path}/{version_file(version)}")
+        self._created[record.table_key] = Pin(
+            table_key=record.table_key, path=record.path, version=version, rows=0, branch=self._branch
+        )
 
 
 def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit_id: str) -> Manifest:
@@ -248,7 +255,11 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     runtime = log.store.runtime
     dropped = {key: old.pins[key] for key in plan.dropped_tables}
     pins = {key: pin for key, pin in {**old.pins, **applied.pins}.items() if key not in dropped}
-    changes = [_change(key, old.pins.get(key), pins.get(key)) for key in (*applied.pins, *dropped)]
+    created = {table.record.table_key: table.record for table in applied.new_tables}
+    changes = [
+        _change(key, old.pins.get(key), pins.get(key), old.tables.get(key) if key in created else None)
+        for key in (*applied.pins, *dropped)
+    ]
     commit = Commit(
         id=commit_id,
         parent=old.head,
@@ -271,15 +282,15 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         old,
         schema=plan.schema or old.schema,
         old_schemas=(*old.old_schemas, old.schema) if plan.schema else old.old_schemas,
-        tables={**old.tables, **{t.record.table_key: t.record for t in applied.new_tables}},
+        tables={**old.tables, **created},
         pins=pins,
-        dropped={**old.dropped, **dropped},
+        dropped={key: pin for key, pin in {**old.dropped, **dropped}.items() if key not in pins},
         head=commit_id,
         commits=(*old.commits, commit),
     )
 
 
-def _change(table_key: str, before: Pin | None, after: Pin | None) -> PinChange:
+def _change(table_key: str, before: Pin | None, after: Pin | None, replaced: TableRecord | None = None) -> PinChange:
     known = after or before
     return PinChange(
         table_key=table_key,
@@ -288,4 +299,5 @@ def _change(table_key: str, before: Pin | None, after: Pin | None) -> PinChange:
         after=str(after.version) if after else None,
         rows_before=before.rows if before else 0,
         rows_after=after.rows if after else 0,
+        replaced=replaced,
     )

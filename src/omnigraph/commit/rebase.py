@@ -1,6 +1,6 @@
 """Moving a plan onto a newer head: what changed meanwhile, and whether the plan may follow."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from omnigraph.commit.manifest_log import Head
@@ -17,10 +17,20 @@ def changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> 
     return moved & {change.table_key for commit in between if not commit.is_maintenance for change in commit.changes}
 
 
-def check_if_commit(plan: CommitPlan, now: Snapshot) -> None:
-    """`if_commit` holds, or ConflictError."""
-    if plan.if_commit is not None and plan.if_commit != now.commit.id:
-        raise ConflictError("graph_head", plan.if_commit, now.commit.id, "the branch has moved on")
+def check_if_commit(plan: CommitPlan, history: Iterable[Commit]) -> None:
+    """`if_commit` is the newest of the commits, newest first, that changed anything; or ConflictError.
+
+    Maintenance and recovery make no write fail, so what they have added since is passed over.
+    """
+    if plan.if_commit is None:
+        return
+    head = plan.base.snapshot.commit.id
+    for commit in history:
+        if commit.id == plan.if_commit:
+            return
+        if not commit.is_silent:
+            break
+    raise ConflictError("graph_head", plan.if_commit, head, "the branch has moved on")
 
 
 def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Handles) -> CommitPlan:
@@ -29,7 +39,8 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
     `between` are the commits from the plan's base to the new head.
     """
     base, newer = plan.base.snapshot, now.snapshot
-    check_if_commit(plan, newer)
+    if plan.if_commit is not None and not all(commit.is_silent for commit in between):
+        raise ConflictError("graph_head", plan.if_commit, newer.commit.id, "the branch has moved on")
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
     changed = changed_tables(base, newer, between)

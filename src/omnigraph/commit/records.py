@@ -12,6 +12,15 @@ MAINTENANCE = frozenset({"optimize", "reindex"})
 """Operations that change how rows are stored, never what they say: they conflict with nothing."""
 
 
+class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A registered table. `identity` is the type's number; `incarnation` counts tables of one name."""
+
+    table_key: str
+    path: str
+    identity: int
+    incarnation: int = 1
+
+
 class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One table of a commit: which version it left and which it reached. Versions are text: they exceed 2^63."""
 
@@ -21,6 +30,8 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     after: str | None
     rows_before: int = 0
     rows_after: int = 0
+    replaced: TableRecord | None = None
+    """The registered table of that key before, when this commit put another one in its place."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -60,6 +71,11 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Whether this commit left every row as it was."""
         return self.operation in MAINTENANCE
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether every row and the schema say what they said before: maintenance, or an empty commit of recovery."""
+        return self.is_maintenance or not (self.changes or self.schema_after)
+
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
         return {
@@ -87,15 +103,6 @@ class SchemaRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     source: str
     catalog: str
     fingerprint: str
-
-
-class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A registered table. `identity` is the type's number; `incarnation` counts tables of one name."""
-
-    table_key: str
-    path: str
-    identity: int
-    incarnation: int = 1
 
 
 class BranchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

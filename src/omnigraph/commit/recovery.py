@@ -5,6 +5,7 @@ then the manifest is moved by an empty commit. The owner looks at its sidecar be
 on a manifest that moved; so after these two steps it can't become visible, and its files may go.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -155,6 +156,8 @@ def _reclaim(store: Store, item: FoundSidecar) -> int:
 
 def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str, freed: int) -> None:
     sidecar = item.sidecar
+    files = Counter("/".join(file.split("/", 2)[:2]) for file in sidecar.files)
+    tables = [{"table": path, "outcome": verdict.value, "files": number} for path, number in sorted(files.items())]
     record(
         store,
         AuditRow(
@@ -163,7 +166,7 @@ def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str, f
             kind=verdict.value,
             recovery_for_actor=sidecar.actor,
             graph_commit_id=commit_id,
-            outcomes=msgspec.json.encode({"operation": sidecar.operation, "files": len(sidecar.files)}).decode(),
+            outcomes=msgspec.json.encode({"operation": sidecar.operation, "tables": tables}).decode(),
             bytes_reclaimed=freed,
             created_at=instant_text(store.runtime.clock.now()),
         ),

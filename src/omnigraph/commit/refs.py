@@ -37,18 +37,21 @@ def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
 def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wanted: str) -> Snapshot:
     """Walk back from the head, undoing each commit, until the wanted one is the newest left."""
     manifest = head.snapshot.manifest
+    tables = {**manifest.tables}
     pins = {**manifest.pins}
     dropped = {**manifest.dropped}
     schema = manifest.schema
     for commit in log.history(head):
         if is_wanted(commit):
-            tables = {key: record for key, record in manifest.tables.items() if key in pins or key in dropped}
+            tables = {key: record for key, record in tables.items() if key in pins or key in dropped}
             past = replace(
                 manifest, schema=schema, tables=tables, pins=pins, dropped=dropped, head=commit.id, commits=(commit,)
             )
             return replace(head.snapshot, manifest_version=commit.manifest_version, manifest=past)
         for change in commit.changes:
             dropped.pop(change.table_key, None)
+            if change.replaced is not None:
+                tables[change.table_key] = change.replaced
             if change.before is None:
                 pins.pop(change.table_key, None)
             else:

@@ -3,6 +3,7 @@
 A requirement is checked again only when a table it names was changed by somebody else since the write's base.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -10,9 +11,10 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
+from omnigraph.storage.dataset import Table, is_blob
 
 ID = "id"
+ROW_NUMBER = "_rowid"
 SHOWN_KEYS = 5
 
 
@@ -75,7 +77,10 @@ class IdsPresent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesAbsent:
-    """The write stores these values in a unique column group; rows with `ids` are its own and don't count."""
+    """The write stores these values in a unique column group; rows with `own_ids` are its own and don't count.
+
+    A null clashes with nothing.
+    """
 
     table_key: str
     columns: tuple[str, ...]
@@ -85,9 +90,7 @@ class ValuesAbsent:
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when another row holds one of the values."""
         del base
-        taken = rows_holding(now.table(self.table_key), self.columns, self.values)
-        if self.own_ids:
-            taken = taken.filter(pc.invert(pc.is_in(taken.column(ID), value_set=pa.array(self.own_ids, pa.string()))))
+        taken = _without(rows_holding(now.table(self.table_key), self.columns, self.values), self.own_ids)
         return (
             Violation(self.table_key, f"the values of {_shown(taken.column(ID).to_pylist())} clash")
             if taken.num_rows
@@ -128,7 +131,10 @@ class SelectionUnchanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountsWithin:
-    """The write adds (or removes) rows per key, and their number per key has bounds: cardinality."""
+    """The write stores `added` rows per key, and their number per key has bounds: cardinality.
+
+    Rows with `own_ids` are replaced or deleted by the write and don't count, wherever somebody else has moved them.
+    """
 
     table_key: str
     column: str
@@ -136,14 +142,18 @@ class CountsWithin:
     added: tuple[int, ...]
     low: int = 0
     high: int | None = None
+    own_ids: tuple[str, ...] = ()
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when a key's rows now, with those of this write, are too few or too many."""
         del base
-        rows = now.table(self.table_key).matching(self.column, self.keys, [self.column]).column(self.column)
-        counts = {item["values"]: item["counts"] for item in rows.value_counts().to_pylist()}
+        columns = list(dict.fromkeys([ID, self.column]))
+        rows = _without(now.table(self.table_key).matching(self.column, self.keys, columns), self.own_ids)
+        totals = Counter(rows.column(self.column).to_pylist())
         for key, added in zip(self.keys, self.added, strict=True):
-            total = counts.get(key, 0) + added
+            totals[key] += added
+        for key in self.keys:
+            total = totals[key]
             if total < self.low or (self.high is not None and total > self.high):
                 return Violation(self.table_key, f"`{key}` would have {total} rows")
         return None
@@ -157,11 +167,11 @@ Requirement: TypeAlias = (
 def rows_holding(table: Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
     """The rows (`id` and the columns) that hold one of the value groups; -0.0 and 0.0 are one value."""
     names, first = list(dict.fromkeys([ID, *columns])), columns[0]
-    wanted = normalised(values.select(list(columns))).group_by(list(columns)).aggregate([])
+    typed = pa.table({name: values.column(name).cast(table.schema.field(name).type) for name in columns})
+    wanted = normalised(typed).group_by(list(columns)).aggregate([])
     keys = wanted.column(first).combine_chunks().unique()
-    is_pushed = keys.type in _COMPARED_ALIKE and len(keys) <= MAX_PUSHED_KEYS
-    rows = normalised(table.scan(names, pc.field(first).isin(keys) if is_pushed else None))
-    return rows.join(wanted, list(columns), join_type="left semi")
+    rows = table.matching(first, keys, names) if keys.type in _COMPARED_ALIKE else table.scan(names)
+    return normalised(rows).join(wanted, list(columns), join_type="left semi")
 
 
 def normalised(rows: pa.Table) -> pa.Table:
@@ -176,8 +186,18 @@ _COMPARED_ALIKE = (pa.string(), pa.int32(), pa.int64())
 """Types that Lance compares as we do, in a filter that it can be handed."""
 
 
-def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, object]:
-    return {row[ID]: row for row in table.matching(ID, ids, table.schema.names).to_pylist()}
+def _without(rows: pa.Table, ids: tuple[str, ...]) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pa.array(ids, pa.string())))) if ids else rows
+
+
+def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, str]:
+    """What the rows say, as text: there a NaN equals itself.
+
+    A blob is not read. Instead the row's number is compared, which it keeps until it is written anew.
+    """
+    names = [field.name for field in table.schema if not is_blob(field)]
+    columns = names if len(names) == len(table.schema) else [*names, ROW_NUMBER]
+    return {row[ID]: repr(row) for row in table.matching(ID, ids, columns).to_pylist()}
 
 
 def _shown(ids: list[str]) -> str:

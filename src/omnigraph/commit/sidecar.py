@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import RECOVERY, sidecar_key
+from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY, sidecar_key
 from omnigraph.storage.objects import (
     ObjectChangedError,
     ObjectExistsError,
@@ -86,12 +86,28 @@ def list_sidecars(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar]
         except ObjectMissingError:
             continue  # its operation ended while we listed
         try:
-            sidecar = msgspec.json.decode(stored.data, type=Sidecar)
+            sidecar = _decode(stored.data)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
         found.append(FoundSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
     return found, broken
+
+
+def _decode(data: bytes) -> Sidecar:
+    """Strictly: recovery deletes the files that a sidecar names, so they must be such as an operation makes."""
+    sidecar = msgspec.json.decode(data, type=Sidecar)
+    if sidecar.manifest_path != MANIFEST and not _is_below(sidecar.manifest_path, (BRANCHES,)):
+        raise msgspec.ValidationError(f"`{sidecar.manifest_path}` is not a manifest")
+    for file in sidecar.files:
+        if not _is_below(file, (NODES, EDGES)):
+            raise msgspec.ValidationError(f"`{file}` is not a file of a table")
+    return sidecar
+
+
+def _is_below(path: str, places: tuple[str, ...]) -> bool:
+    first, *rest = path.split("/")
+    return first in places and bool(rest) and not {"", ".", ".."} & set(rest)
 
 
 def store_now(store: Store) -> datetime:
@@ -107,7 +123,7 @@ def store_now(store: Store) -> datetime:
 
 
 class Lease:
-    """An armed sidecar and the thread that keeps it alive. Use as a context manager around the publish."""
+    """An armed sidecar and the thread that keeps it alive: `arm`, `confirm` before each swap, `disarm` or `stop`."""
 
     def __init__(self, store: Store, sidecar: Sidecar) -> None:
         self._store, self._sidecar = store, sidecar

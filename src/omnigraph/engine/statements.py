@@ -50,7 +50,7 @@ def run_statements(query: MutationQuery, pending: Pending, inputs: Inputs, ids: 
                 read += _delete(statement, table, inputs)
             case _:
                 assert_never(statement)
-    if query.is_delete:
+    if any(isinstance(statement, Delete) for statement in query.statements):
         cascade(pending)
     return read
 

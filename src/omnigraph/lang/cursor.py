@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
-from omnigraph.lang.diagnostics import Diagnostic, in_order
-from omnigraph.lang.lexer import MAX_DIAGNOSTICS, Kind, Language, Token, shown, tokenize
+from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic, in_order
+from omnigraph.lang.lexer import Kind, Language, Token, shown, tokenize
 from omnigraph.lang.parsed import Parsed
 from omnigraph.lang.source import Source, Span
 
@@ -116,7 +116,7 @@ class Cursor(Reader):
         if code is None:
             self._reported_at = self._index
         self._found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
-        if len(self._found) >= MAX_DIAGNOSTICS:
+        if len(self._found) >= MAX_REPORTED:
             raise EnoughError
 
     def report_limit(self, span: Span, message: str, help: str | None = None) -> None:
@@ -215,7 +215,7 @@ class Cursor(Reader):
     @property
     def is_full(self) -> bool:
         """Whether the lexer alone found as much as is reported."""
-        return len(self._found) >= MAX_DIAGNOSTICS
+        return len(self._found) >= MAX_REPORTED
 
     def parsed(self, tree: T) -> Parsed[T]:
         """The tree together with everything found."""

@@ -10,6 +10,9 @@ from omnigraph.lang.source import Source, Span
 
 T = TypeVar("T")
 
+MAX_REPORTED = 50
+"""The most errors of one file that people are shown; parsing stops there, since what follows is mostly noise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
@@ -36,8 +39,26 @@ class Diagnostic:
         return self.severity is Severity.ERROR
 
 
+class Judged:
+    """Something that came with diagnostics, and is not to be used when one of them is an error."""
+
+    __slots__ = ()
+
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing found is an error."""
+        return not any(found.is_error for found in self.diagnostics)
+
+    def refuse_errors(self, source: Source) -> None:
+        """Raise `SourceError` with all errors and warnings when there is an error."""
+        if not self.ok:
+            raise SourceError(source, self.diagnostics)
+
+
 @dataclass(frozen=True, slots=True)
-class Checked(Generic[T]):
+class Checked(Judged, Generic[T]):
     """What a stage made of its input, and what it found on the way.
 
     `value` may be a partial result when there are errors; `require` refuses to hand that out.
@@ -46,15 +67,9 @@ class Checked(Generic[T]):
     value: T
     diagnostics: tuple[Diagnostic, ...]
 
-    @property
-    def ok(self) -> bool:
-        """True when nothing found is an error."""
-        return not any(found.is_error for found in self.diagnostics)
-
     def require(self, source: Source) -> T:
         """The value, or `SourceError` with all errors and warnings when there is an error."""
-        if not self.ok:
-            raise SourceError(source, self.diagnostics)
+        self.refuse_errors(source)
         return self.value
 
 

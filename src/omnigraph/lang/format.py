@@ -56,11 +56,11 @@ class _Places:
     """Where tokens and comments stand, by binary search."""
 
     def __init__(self, source: Source, lexed: Lexed) -> None:
-        self.text = source.text
         self.tokens = lexed.tokens[:-1]
         self.comments = lexed.comments
         self.token_starts = [token.span.start for token in self.tokens]
         self.comment_starts = [comment.span.start for comment in self.comments]
+        self.line_breaks = [found.start() for found in _LINE_BREAK.finditer(source.text)]
         self.by_text: dict[str, list[int]] = {}
         for token in self.tokens:
             self.by_text.setdefault(token.text, []).append(token.span.start)
@@ -108,18 +108,20 @@ class _Places:
 
     def is_blank_before(self, offset: int) -> bool:
         """Whether an empty line stands before a token or comment."""
-        gap = self.text[self._end_before(offset) : offset]
-        return len(_LINE_BREAK.findall(gap)) > 1
+        return self._breaks_between(self._end_before(offset), offset) > 1
 
     def is_trailing(self, comment: Comment) -> bool:
         """Whether a comment stands behind something on its line, and nothing but comments behind it."""
-        before = self.text[self._end_before(comment.span.start) : comment.span.start]
-        index = bisect.bisect_left(self.token_starts, comment.span.end)
-        if _LINE_BREAK.search(before):
+        if self._breaks_between(self._end_before(comment.span.start), comment.span.start):
             return False
-        if index == len(self.tokens):
+        following = bisect.bisect_left(self.token_starts, comment.span.end)
+        if following == len(self.tokens):
             return True
-        return _LINE_BREAK.search(self.text, comment.span.end, self.token_starts[index]) is not None
+        return self._breaks_between(comment.span.end, self.token_starts[following]) > 0
+
+    def _breaks_between(self, start: int, end: int) -> int:
+        # Never by a look at the text: the next token may be far away, and every comment on the way asks for it.
+        return bisect.bisect_left(self.line_breaks, end) - bisect.bisect_left(self.line_breaks, start)
 
     def _end_before(self, offset: int) -> int:
         token = self.last_token(offset).end
@@ -159,15 +161,20 @@ class _Merger:
 
     def __init__(self, places: _Places) -> None:
         self.places = places
-        self.written: list[str] = []
+        self._lines: list[list[str]] = []
         self._waiting: list[Comment] = []
         self._blank_allowed = False
+
+    @property
+    def written(self) -> list[str]:
+        """The lines so far."""
+        return ["".join(parts) for parts in self._lines]
 
     def wait(self, comments: Iterable[Comment]) -> None:
         """Comments that go behind the last line if they stood there, and before the next one otherwise."""
         for comment in comments:
-            if self.written and not self._waiting and self.places.is_trailing(comment):
-                self.written[-1] += f" {_comment_text(comment)}"
+            if self._lines and not self._waiting and self.places.is_trailing(comment):
+                self._lines[-1].append(f" {_comment_text(comment)}")
             else:
                 self._waiting.append(comment)
 
@@ -195,7 +202,7 @@ class _Merger:
         """The waiting comments; a blank line that is `forced` is still due when there are none."""
         for index, comment in enumerate(self._waiting):
             if index and self.places.is_trailing(comment):
-                self.written[-1] += f" {_comment_text(comment)}"
+                self._lines[-1].append(f" {_comment_text(comment)}")
             else:
                 blank_before = forced or self.places.is_blank_before(comment.span.start)
                 self._write(INDENT * depth + _comment_text(comment), blank_before=blank_before)
@@ -205,8 +212,8 @@ class _Merger:
 
     def _write(self, text: str, *, blank_before: bool) -> None:
         if blank_before and self._blank_allowed:
-            self.written.append("")
-        self.written.append(text)
+            self._lines.append([])
+        self._lines.append([text])
         self._blank_allowed = True
 
 

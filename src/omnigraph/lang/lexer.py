@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from omnigraph.lang.diagnostics import Diagnostic
+from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic
 from omnigraph.lang.invisible import reveal
 from omnigraph.lang.source import BYTE_ORDER_MARK, Source, Span
 
 MAX_NAME = 255
 MAX_DIGITS = 40
-MAX_DIAGNOSTICS = 50
 
 
 class Language(Enum):
@@ -193,7 +192,7 @@ class _Lexer:
 
     def _report(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> None:
         self.found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
-        if len(self.found) >= MAX_DIAGNOSTICS:
+        if len(self.found) >= MAX_REPORTED:
             raise _EnoughError
 
     def _damage(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from omnigraph.lang.diagnostics import Diagnostic, SourceError
+from omnigraph.lang.diagnostics import Diagnostic, Judged
 from omnigraph.lang.lexer import Comment
 from omnigraph.lang.source import Source
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed(Generic[T]):
+class Parsed(Judged, Generic[T]):
     """A tree, and what was found on the way.
 
     With errors the tree is partial: what could be read is in it, mended where the fix is plain. `steps` counts the
@@ -23,13 +23,7 @@ class Parsed(Generic[T]):
     comments: tuple[Comment, ...]
     steps: int
 
-    @property
-    def ok(self) -> bool:
-        """True when nothing found is an error."""
-        return not any(found.is_error for found in self.diagnostics)
-
     def require(self, source: Source) -> T:
         """The tree, or `SourceError` with everything found when there is an error."""
-        if not self.ok:
-            raise SourceError(source, self.diagnostics)
+        self.refuse_errors(source)
         return self.tree

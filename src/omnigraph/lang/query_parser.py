@@ -237,7 +237,8 @@ def _body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutation, .
             span = opening.span.to(cursor.previous)
             hint = "it needs `match { … } return { … }`, or an `insert`, `update` or `delete`"
             cursor.report(span, f"query `{shown(name)}` is empty", hint)
-        raise GaveUpError
+        cursor.skip_to(lambda: at_query(cursor))
+        return Read(clauses=(), projections=(), span=opening.span)  # so that the query's name is known all the same
     return found if found is not None else tuple(statements)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.lang.codes import Severity
-from omnigraph.lang.diagnostics import Diagnostic
+from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic
 from omnigraph.lang.invisible import reveal
 from omnigraph.lang.source import Source, Span
 
@@ -21,16 +21,22 @@ _COLORS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m"}
 
 
 def render_text(source: Source, diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
-    """Each diagnostic with its source line and a caret under its place, one blank line between; "" for none."""
-    return "\n".join(_render_one(source, diagnostic, _Paint(color)) for diagnostic in diagnostics)
+    """Each diagnostic with its source line and a caret under its place, one blank line between; "" for none.
 
-
-def summary(diagnostics: Iterable[Diagnostic]) -> str:
-    """`2 errors, 1 warning`; "no problems" when there are none."""
-    found = list(diagnostics)
-    errors = sum(each.is_error for each in found)
-    parts = [_count(errors, "error"), _count(len(found) - errors, "warning")]
-    return ", ".join(part for part in parts if part) or "no problems"
+    Of errors and of warnings the first 50 each are shown, and a last line tells how many more there are.
+    """
+    shown: dict[Severity, int] = dict.fromkeys(Severity, 0)
+    left_out = dict(shown)
+    parts: list[str] = []
+    for diagnostic in diagnostics:
+        counts = shown if shown[diagnostic.severity] < MAX_REPORTED else left_out
+        counts[diagnostic.severity] += 1
+        if counts is shown:
+            parts.append(_render_one(source, diagnostic, _Paint(color)))
+    more = " and ".join(_count(number, f"more {severity.value}") for severity, number in left_out.items() if number)
+    if more:
+        parts.append(f"… and {more} in {reveal(source.name)}\n")
+    return "\n".join(parts)
 
 
 def diagnostic_json(source: Source, diagnostic: Diagnostic) -> dict[str, object]:
@@ -140,7 +146,7 @@ def _window(cells: list[_Cell], first: int) -> tuple[int, int]:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # --- JSON ------------------------------------------------------------------------------------------------

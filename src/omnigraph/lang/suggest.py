@@ -5,6 +5,25 @@ from collections.abc import Iterable
 MAX_WORD = 64
 """Longer words get no suggestion: nobody mistypes them, and the work stays bounded."""
 
+MOST_LOOKUPS = 50
+"""How many words of one report get a suggestion: looking for near names is the costly part of a mistake."""
+
+
+class Suggestions:
+    """`closest` for the words of one report, up to a number; a text with thousands of mistakes gets no more help."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def closest(self, word: str, candidates: Iterable[str]) -> str | None:
+        """The nearest candidate, or None when none is near or enough was asked."""
+        self._asked += 1
+        return closest(word, candidates) if self._asked <= MOST_LOOKUPS else None
+
+    def did_you_mean(self, word: str, candidates: Iterable[str]) -> str | None:
+        """A help line with the nearest candidate, or None."""
+        return _question(self.closest(word, candidates))
+
 
 def closest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` is most likely a slip for, or None when none is near.
@@ -29,6 +48,15 @@ def closest(word: str, candidates: Iterable[str]) -> str | None:
         if best is None or rank < best:
             best = rank
     return best[2] if best else None
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """A help line with the nearest of a few candidates, or None if none is near."""
+    return _question(closest(word, candidates))
+
+
+def _question(near: str | None) -> str | None:
+    return None if near is None else f"did you mean `{near}`?"
 
 
 def _allowed(length: int) -> int:

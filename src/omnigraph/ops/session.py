@@ -68,8 +68,7 @@ class Session:
         """The accepted schema of a snapshot."""
         return decode_catalog(snapshot.manifest.schema.catalog.encode())
 
-    def writable_head(self) -> Head:
-        """A state to base a write on; ReadOnlyError for a read-only graph."""
+    def check_writable(self) -> None:
+        """ReadOnlyError for a read-only graph: every write asks."""
         if self.is_read_only:
             raise ReadOnlyError(self.uri)
-        return self.log.recent()

@@ -59,10 +59,19 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
 
     An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke.
     """
-    head = session.writable_head() if base is None else base
+    session.check_writable()
+    if requirements and base is None:
+        raise ValueError("what a write relied on was read from some base: name it")
+    head = session.log.recent() if base is None else base
+    earlier = _earlier(session, head, actor, idempotency_key)
+    if earlier is not None:
+        return earlier
     moves = _stage(session, head, writes)
     if base is None and not any(move.staged.has_effect for move in moves):
         head = session.head()  # a base that no swap will test may be old: look properly before saying so
+        earlier = _earlier(session, head, actor, idempotency_key)
+        if earlier is not None:
+            return earlier
         moves = _stage(session, head, writes)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
@@ -87,6 +96,14 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         affected=affected,
     )
     return publish(session.log, session.handles, plan)
+
+
+def _earlier(session: Session, head: Head, actor: str, idempotency_key: str | None) -> Committed | None:
+    """What an earlier try of the same request did: found before staging, since its own rows may stand in the way."""
+    if idempotency_key is None:
+        return None
+    commit = session.log.done_before(head, actor, idempotency_key)
+    return None if commit is None else Committed(commit, head, was_there=True)
 
 
 def _stage(session: Session, head: Head, writes: Sequence[TableWrite]) -> tuple[Move, ...]:

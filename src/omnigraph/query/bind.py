@@ -14,7 +14,10 @@ __all__ = ["BoundQuery", "bind_file", "bind_query"]
 
 
 def bind_file(file: ast.QueryFile, catalog: Catalog) -> Checked[tuple[BoundQuery, ...]]:
-    """All queries of a file that are right, in order, and what is wrong with the others. Names are unique (Q002)."""
+    """All queries of a file that are right, in order, and what is wrong with the others. Names are unique (Q002).
+
+    Of a query that a parse error left without output only the name counts: nothing else can be said about it.
+    """
     bound: list[BoundQuery] = []
     found: list[Diagnostic] = []
     seen: set[str] = set()
@@ -24,6 +27,8 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> Checked[tuple[BoundQuery
             message = f"there is already a query `{name.text}` in this file"
             found.append(Diagnostic("Q002", name.span, message, "give it a name of its own"))
         seen.add(name.text)
+        if isinstance(query.body, ast.Read) and not query.body.projections:
+            continue
         checked = bind_query(query, catalog)
         found.extend(checked.diagnostics)
         if checked.value is not None:

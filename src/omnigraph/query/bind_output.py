@@ -278,8 +278,10 @@ def _count(node: ast.Expr | None, word: str, scope: Scope, findings: Findings) -
         if isinstance(node.value, lit.IntLiteral) and 0 <= node.value.value <= _MAX_COUNT:
             return node.value.value
     elif isinstance(node, ast.Variable):
-        if node.name not in scope.params and scope.find(node.name) is None:
-            ReadNames(scope, findings).resolve(node)
+        if node.name not in scope.params and scope.find(node.name) is None and node.name != ast.ANONYMOUS:
+            near = findings.near(f"${node.name}", (f"${name}" for name in scope.params.names))
+            way_out = near or f"declare it in the parentheses behind the query's name: `${node.name}: I64`"
+            findings.error("T6", node.span, f"`${node.name}` is not a declared parameter", way_out)
             return None
         param = scope.params.refer(node)
         if param is not None and is_whole(param, at_least=0):

@@ -6,9 +6,22 @@ The text is stable: equal plans have equal texts, so a test can hold it, and a r
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from omnigraph.query.expr import Expr, Nearest, Parameter
+from omnigraph.query.expr import Bm25, Expr, Nearest, Parameter, Rank, Rrf
 from omnigraph.query.expr_text import expr_text
-from omnigraph.query.ir import Absent, BoundQuery, Column, Direction, Hop, NodeBinding, Pattern, ReadQuery, SortKey
+from omnigraph.query.ir import (
+    RRF_LEAST,
+    RRF_TIMES,
+    Absent,
+    BoundQuery,
+    Column,
+    Count,
+    Direction,
+    Hop,
+    NodeBinding,
+    Pattern,
+    ReadQuery,
+    SortKey,
+)
 from omnigraph.query.mutation_ir import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
 from omnigraph.query.rules.emptiness import is_empty
 
@@ -85,8 +98,37 @@ def _order(query: ReadQuery) -> Iterator[str]:
     keys += map(_sort_key, query.order)
     if keys:
         yield f"order by {', '.join(keys)}"
+    if query.rank is not None:
+        yield from _indented(_ranked(query.rank, query))
     if query.ties:
         yield f"{'ties' if keys else 'order'} by {', '.join(map(expr_text, query.ties))}"
+
+
+def _ranked(rank: Rank, query: ReadQuery) -> Iterator[str]:
+    """What a rank does with the rows: which it leaves out, and of which the best are taken."""
+    if isinstance(rank, Bm25):
+        yield "rows without a match are left out"
+    counts = [count for count in (query.limit, query.offset) if count is not None]
+    if query.limit is None:
+        return
+    best = _sum(counts)
+    if isinstance(rank, Rrf):
+        listed = _sum(counts, least=RRF_LEAST, times=RRF_TIMES)
+        yield f"each list: top {listed} of the rows that pass all filters and hops"
+        if Bm25 in (type(rank.first), type(rank.second)):
+            yield "rows without a match are not in the list of bm25"
+        yield f"top {best} of both lists; a list without the row adds 0"
+    else:
+        yield f"top {best} of the rows that pass all filters and hops"
+
+
+def _sum(counts: list[Count], *, least: int = 0, times: int = 1) -> str:
+    """`times` the sum of the counts, but at least `least`: a number, or how it comes about when parameters count."""
+    numbers = [count for count in counts if isinstance(count, int)]
+    if len(numbers) == len(counts):
+        return str(max(times * sum(numbers), least))
+    total = " + ".join(map(_count, counts))
+    return total if times == 1 else f"max({times} * ({total}), {least})"
 
 
 def _sort_key(key: SortKey) -> str:

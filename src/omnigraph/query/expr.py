@@ -627,11 +627,6 @@ def properties(expr: Expr) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((part.variable, part.name) for part in walk(expr) if isinstance(part, Prop)))
 
 
-def parameters(expr: Expr) -> tuple[str, ...]:
-    """The parameters it needs, each once, in order."""
-    return tuple(dict.fromkeys(part.name for part in walk(expr) if isinstance(part, ParamRef)))
-
-
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
     """The terms that must all be true for `expr` to be true: `and` taken apart, however it is nested."""
     todo, found = [expr], []

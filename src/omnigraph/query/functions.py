@@ -6,7 +6,8 @@ from enum import Enum
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
-from omnigraph.schema.findings import Findings, did_you_mean, listed
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.schema.findings import Findings, listed
 
 
 class Family(Enum):

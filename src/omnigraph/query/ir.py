@@ -206,6 +206,9 @@ class SortKey:
 
 Count: TypeAlias = int | ParamRef
 
+RRF_LEAST, RRF_TIMES = 100, 4
+"""How many rows each list of an `rrf` holds: this many times limit + offset, and at least so many."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadQuery:

@@ -119,11 +119,6 @@ class MutationQuery:
                 msg = f"parameter {used.name} is not declared like that"
                 raise ValueError(msg)
 
-    @property
-    def is_delete(self) -> bool:
-        """Whether it deletes; then it does nothing else."""
-        return isinstance(self.statements[0], Delete)
-
     def _param_refs(self) -> tuple[ParamRef, ...]:
         found: list[Expr] = []
         for statement in self.statements:

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime
 from typing import SupportsIndex, assert_never
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.suggest import Suggestions
 from omnigraph.query.expr import Parameter
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.misfit import Misfit, shown
@@ -116,7 +116,8 @@ def _check(
 ) -> dict[str, Value]:
     by_name = {parameter.name: parameter for parameter in declared}
     checked: dict[str, Value] = {}
-    problems = [_unknown(name, by_name) for name in given if name not in by_name]
+    suggestions = Suggestions()
+    problems = [_unknown(name, by_name, suggestions) for name in given if name not in by_name]
     for name, parameter in by_name.items():
         if given.get(name) is None:
             if parameter.nullable:
@@ -134,10 +135,10 @@ def _check(
     return checked
 
 
-def _unknown(name: str, by_name: Mapping[str, Parameter]) -> ParameterProblem:
-    near = closest(name, by_name)
+def _unknown(name: str, by_name: Mapping[str, Parameter], suggestions: Suggestions) -> ParameterProblem:
     if name.startswith("$"):
         return ParameterProblem(name, f"unknown parameter `{_clipped(name)}`", help="give the name without the `$`")
+    near = suggestions.closest(name, by_name)
     if near is not None:
         help_ = f"did you mean `${near}`?"
     elif by_name:

@@ -15,8 +15,9 @@ from omnigraph.lang.literals import (
 )
 from omnigraph.lang.schema_ast import Annotation
 from omnigraph.lang.source import Span
+from omnigraph.lang.suggest import did_you_mean
 from omnigraph.schema.catalog import AnnotationValue, Value
-from omnigraph.schema.findings import Findings, did_you_mean
+from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.temporal import parse_date, parse_datetime
 from omnigraph.schema.values import literal_text

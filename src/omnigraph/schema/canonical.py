@@ -37,8 +37,13 @@ def meaning_json(catalog: Catalog) -> Fields:
     return {
         "nodes": [_ordered(_node_json(node)) for _, node in sorted(catalog.nodes.items())],
         "edges": [_ordered(_edge_json(edge)) for _, edge in sorted(catalog.edges.items())],
-        "interfaces": [_ordered(_interface_json(interface)) for _, interface in sorted(catalog.interfaces.items())],
+        "interfaces": [interface_meaning_json(interface) for _, interface in sorted(catalog.interfaces.items())],
     }
+
+
+def interface_meaning_json(interface: InterfaceType) -> Fields:
+    """What an interface says: without identities, and without the order of what has none."""
+    return _ordered(_interface_json(interface))
 
 
 def _ordered(fields: Fields) -> Fields:
@@ -99,7 +104,7 @@ def _shared_json(type_: NodeType | EdgeType) -> Fields:
         "description": type_.description,
         "instruction": type_.instruction,
         "renamed_from": type_.renamed_from,
-        "annotations": [_annotation_json(annotation) for annotation in type_.annotations],
+        "annotations": [annotation_json(annotation) for annotation in type_.annotations],
     }
 
 
@@ -120,10 +125,10 @@ def _property_json(p: Property) -> Fields:
         "nullable": p.nullable,
         "has_default": p.has_default,
         "default": to_json(p.type, p.default),
-        "embedding": _embedding_json(p.embedding),
+        "embedding": embedding_json(p.embedding),
         "description": p.description,
         "renamed_from": p.renamed_from,
-        "annotations": [_annotation_json(annotation) for annotation in p.annotations],
+        "annotations": [annotation_json(annotation) for annotation in p.annotations],
     }
 
 
@@ -140,7 +145,8 @@ def type_json(type_: ValueType) -> Json:
             return {"vector": size}
 
 
-def _embedding_json(embedding: Embedding | None) -> Json:
+def embedding_json(embedding: Embedding | None) -> Json:
+    """`{"source": …, "model": …}`, or null."""
     return None if embedding is None else {"source": embedding.source, "model": embedding.model}
 
 
@@ -156,7 +162,8 @@ def _check_json(rule: CheckRule) -> Fields:
 # --- annotations -----------------------------------------------------------------------------------
 
 
-def _annotation_json(annotation: AnnotationValue) -> Fields:
+def annotation_json(annotation: AnnotationValue) -> Fields:
+    """The annotation's name, argument and options."""
     return {
         "name": annotation.name,
         "argument": _loose_json(annotation.argument),

@@ -3,11 +3,15 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from omnigraph.schema.canonical import interface_meaning_json
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, InterfaceType, NodeType, Property
 from omnigraph.schema.diff_constraints import constraints_added, constraints_dropped
-from omnigraph.schema.diff_properties import differ, property_added, property_changes
+from omnigraph.schema.diff_properties import annotations_change, aspects, differ, property_added, property_changes
 from omnigraph.schema.matching import Matched, match_edges, match_nodes, match_properties
+from omnigraph.schema.rename_notes import rename_notes
+from omnigraph.schema.step_details import Change, Details, from_to, property_details
 from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step, StepKind, about
+from omnigraph.schema.values import Json
 
 _KEPT = "stay in earlier versions unless data loss is allowed"
 
@@ -27,7 +31,8 @@ def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
             *(_node_added(node) for node in nodes.added),
             *(_edge_added(edge, ends.values()) for edge in edges.added),
             *_interface_changes(old.interfaces, new.interfaces),
-        )
+        ),
+        notes=tuple(rename_notes(nodes, edges)),
     )
 
 
@@ -38,12 +43,23 @@ def _kind_of(type_: AnyType) -> str:
     return "node type" if isinstance(type_, NodeType) else "edge type"
 
 
+def _type_facts(type_: AnyType) -> Details:
+    if isinstance(type_, EdgeType):
+        return {"kind": "edge", **_ends(type_)}
+    return {"kind": "node"}
+
+
+def _ends(edge: EdgeType) -> Details:
+    return {"source": edge.source, "target": edge.target}
+
+
 def _type_dropped(type_: AnyType) -> Step:
     return Step(
         kind=StepKind.DROP_TYPE,
         type=type_.name,
         table=type_.table_key,
         code="OG-DS-102" if isinstance(type_, NodeType) else "OG-DS-103",
+        facts=_type_facts(type_),
         message=f"drop {_kind_of(type_)} {about(type_)}: its rows {_KEPT}",
     )
 
@@ -53,6 +69,7 @@ def _node_added(node: NodeType) -> Step:
         kind=StepKind.ADD_TYPE,
         type=node.name,
         table=node.table_key,
+        facts=_type_facts(node),
         message=f"add node type {about(node)}",
     )
 
@@ -68,6 +85,7 @@ def _edge_added(edge: EdgeType, earlier_nodes: Collection[str]) -> Step:
         rule=edge.cardinality if validates else None,
         code=DOES_NOT_HOLD if validates else None,
         validates=validates,
+        facts=_type_facts(edge),
         message=f"add edge type {about(edge)} from `{edge.source}` to `{edge.target}`{scan}",
     )
 
@@ -82,6 +100,7 @@ def _renames(matched: Matched[NodeType] | Matched[EdgeType]) -> Iterator[Step]:
             type=type_.name,
             table=type_.table_key,
             previous=name,
+            facts=_type_facts(type_),
             message=f"rename {_kind_of(type_)} `{name}` to `{type_.name}`",
         )
 
@@ -122,6 +141,7 @@ def _edge_changes(old: EdgeType, new: EdgeType, ends: Mapping[str, str]) -> Iter
             type=new.name,
             table=new.table_key,
             code="OG-MF-106",
+            facts=from_to(_ends(old), _ends(new)),
             message=(
                 f"{about(new)} runs from `{old.source}` to `{old.target}`, and can't be made to run from `{new.source}`"
                 f" to `{new.target}`: add an edge type for that, and drop this one"
@@ -137,6 +157,7 @@ def _property_dropped(type_: AnyType, gone: Property) -> Step:
         table=type_.table_key,
         property_name=gone.name,
         code="OG-DS-104",
+        facts=property_details(gone),
         message=f"drop property {about(type_, gone.name)}: its values {_KEPT}",
     )
 
@@ -155,24 +176,29 @@ def _property_renames(type_: AnyType, properties: Matched[Property]) -> Iterator
 
 
 def _metadata(old: AnyType, new: AnyType, properties: Matched[Property]) -> Iterator[Step]:
-    changes = [
-        name
-        for name in ("description", "instruction", "annotations", "implements")
-        if differ(getattr(old, name, None), getattr(new, name, None))
-    ]
+    changes: list[Change] = []
+    if old.description != new.description:
+        changes.append(Change("description", from_to(old.description, new.description)))
+    if old.instruction != new.instruction:
+        changes.append(Change("instruction", from_to(old.instruction, new.instruction)))
+    if differ(old.annotations, new.annotations):
+        changes.append(annotations_change(old.annotations, new.annotations))
+    if isinstance(old, NodeType) and isinstance(new, NodeType) and old.implements != new.implements:
+        changes.append(Change("implements", from_to([*old.implements], [*new.implements])))
     if old.name == new.name and old.renamed_from != new.renamed_from:
-        changes.append("rename_from")
+        changes.append(Change("rename_from", from_to(old.renamed_from, new.renamed_from)))
     names = properties.new_names
     followed = [names[p.name] for p in old.properties if p.name in names] + [p.name for p in properties.added]
-    if followed != [p.name for p in new.properties]:
-        changes.append("order of properties")
+    wanted = [p.name for p in new.properties]
+    if followed != wanted:
+        changes.append(Change("order of properties", from_to([*followed], [*wanted])))
     if changes:
         yield Step(
             kind=StepKind.UPDATE_METADATA,
             type=new.name,
             table=new.table_key,
             changes=tuple(changes),
-            message=f"update {', '.join(changes)} of {about(new)}",
+            message=f"update {aspects(tuple(changes))} of {about(new)}",
         )
 
 
@@ -189,9 +215,13 @@ def _interface_changes(old: Mapping[str, InterfaceType], new: Mapping[str, Inter
             kind=StepKind.UPDATE_METADATA,
             type=name,
             table=None,
-            changes=("interface",),
+            changes=(Change("interface", from_to(_interface_json(before), _interface_json(after))),),
             message=f"{verb} interface `{name}`, which has no rows of its own",
         )
+
+
+def _interface_json(interface: InterfaceType | None) -> Json:
+    return None if interface is None else interface_meaning_json(interface)
 
 
 def _said(interface: InterfaceType) -> InterfaceType:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, EdgeType, Property, RangeRule, Value
 from omnigraph.schema.matching import Matched
-from omnigraph.schema.steps import DOES_NOT_HOLD, IndexOf, KeyOf, Rule, Step, StepKind, UniqueOf, about, rule_text
+from omnigraph.schema.step_details import IndexOf, KeyOf, Rule, UniqueOf, from_to, rule_json, rule_text
+from omnigraph.schema.steps import DOES_NOT_HOLD, Step, StepKind, about
 
 _ENDS = {"src": "src", "dst": "dst"}
 
@@ -71,6 +72,7 @@ def _key(old: AnyType, new: AnyType, names: Mapping[str, str]) -> Iterator[Step]
         type=new.name,
         table=new.table_key,
         code="OG-MF-106",
+        facts=from_to(*(rule_json(KeyOf(key)) if key else None for key in (old.key, new.key))),
         message=f"{about(new)} has {before} and can't have {after}: its ids come from the key",
     )
 
@@ -113,6 +115,7 @@ def _cardinality(old: EdgeType, new: EdgeType) -> Iterator[Step]:
             type=new.name,
             table=new.table_key,
             rule=after,
+            replaces=before,
             message=f"widen the cardinality of {about(new)} from {before} to {after}",
         )
     else:
@@ -136,6 +139,7 @@ def _add(type_: AnyType, rule: Rule, *, validates: bool, instead_of: Rule | None
         table=type_.table_key,
         property_name=_only_property(rule),
         rule=rule,
+        replaces=instead_of,
         code=DOES_NOT_HOLD if validates else None,
         validates=validates,
         message=f"add `{rule_text(rule)}` to {about(type_)}{change}{scan}",

@@ -4,9 +4,7 @@ from collections.abc import Iterable
 
 from omnigraph.lang.diagnostics import Diagnostic, in_order
 from omnigraph.lang.source import Span
-from omnigraph.lang.suggest import closest
-
-_MOST_SUGGESTIONS = 50
+from omnigraph.lang.suggest import Suggestions
 
 
 class Findings:
@@ -14,6 +12,7 @@ class Findings:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, Span], Diagnostic] = {}
+        self._suggestions = Suggestions()
 
     def __len__(self) -> int:
         return len(self._found)
@@ -23,21 +22,12 @@ class Findings:
         self._found.setdefault((code, span), Diagnostic(code, span, message, help))
 
     def near(self, word: str, candidates: Iterable[str]) -> str | None:
-        """A help line with the nearest candidate, if one is near and this is not the umpteenth error.
-
-        Looking for near names is the costly part of an error, so a text with thousands of them gets no more help.
-        """
-        return did_you_mean(word, candidates) if len(self) < _MOST_SUGGESTIONS else None
+        """A help line with the nearest candidate, if one is near and this is not the umpteenth error."""
+        return self._suggestions.did_you_mean(word, candidates)
 
     def ordered(self) -> tuple[Diagnostic, ...]:
         """Everything found, in source order."""
         return in_order(self._found.values())
-
-
-def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """A help line with the nearest candidate, or None if none is near."""
-    near = closest(word, candidates)
-    return None if near is None else f"did you mean `{near}`?"
 
 
 def listed(words: Iterable[str], joint: str = "and") -> str:

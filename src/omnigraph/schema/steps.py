@@ -1,14 +1,13 @@
 """A migration as data: ordered steps, each with what it means for the data that is there."""
 
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
 
 from omnigraph.lang.codes import MIGRATION_CODES
-from omnigraph.lang.print_values import print_float, quote
-from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, RangeRule, Value
-from omnigraph.schema.temporal import date_text, datetime_text
+from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.step_details import Change, Details, Rule, rule_json
+from omnigraph.schema.values import Json
 
 DOES_NOT_HOLD = "OG-MF-107"
 """What apply reports when a constraint that it validates does not hold."""
@@ -37,31 +36,6 @@ class StepKind(Enum):
         return self in (StepKind.DROP_TYPE, StepKind.DROP_PROPERTY)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOf:
-    """`@key(columns)`."""
-
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UniqueOf:
-    """`@unique(columns)`."""
-
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexOf:
-    """`@index(property)`."""
-
-    property: str
-
-
-Rule: TypeAlias = KeyOf | UniqueOf | IndexOf | RangeRule | CheckRule | Cardinality
-"""A constraint that a step adds or drops; a range or cardinality takes the place of the one before."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One change.
@@ -79,8 +53,12 @@ class Step:
     previous: str | None = None
     """The name before a rename."""
     rule: Rule | None = None
-    changes: tuple[str, ...] = ()
+    replaces: Rule | None = None
+    """The constraint whose place `rule` takes."""
+    changes: tuple[Change, ...] = ()
     """What an `update_metadata` changes."""
+    facts: Mapping[str, Json] = field(default_factory=dict, hash=False)
+    """What else there is to know, for `details`."""
     code: str | None = None
     validates: bool = False
     """Whether apply must scan the committed rows first; `code` is then what it may fail with."""
@@ -100,8 +78,24 @@ class Step:
         """False for a change that no migration makes."""
         return self.kind is not StepKind.UNSUPPORTED_CHANGE
 
+    @property
+    def details(self) -> Details:
+        """Everything that the message says, in parts; which parts there are depends on the kind of the step."""
+        details: Details = {}
+        if self.previous is not None:
+            details["from"] = self.previous
+        if self.kind is StepKind.WIDEN_CARDINALITY and self.rule is not None and self.replaces is not None:
+            details |= {"from": rule_json(self.replaces), "to": rule_json(self.rule)}
+        elif self.rule is not None:
+            details["constraint"] = rule_json(self.rule)
+            if self.replaces is not None:
+                details["replaces"] = rule_json(self.replaces)
+        if self.changes:
+            details["changes"] = [change.to_json() for change in self.changes]
+        return {**details, **self.facts}
+
     def to_json(self) -> dict[str, object]:
-        """The step for programs; the fields behind `message` are there when they say something."""
+        """The step for programs; the table and `soft` are there when they say something."""
         fields: dict[str, object] = {
             "step": self.kind.value,
             "type": self.type,
@@ -110,15 +104,10 @@ class Step:
             "safe": self.is_safe,
             "validates": self.validates,
             "message": self.message,
+            "details": self.details,
         }
         if self.table is not None:
             fields["table"] = self.table
-        if self.previous is not None:
-            fields["from"] = self.previous
-        if self.rule is not None:
-            fields["constraint"] = rule_text(self.rule)
-        if self.changes:
-            fields["changes"] = list(self.changes)
         if self.kind.drops_data:
             fields["soft"] = True
         return fields
@@ -144,6 +133,8 @@ class MigrationPlan:
     """
 
     steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is probably not meant, though it can be done."""
 
     @property
     def is_empty(self) -> bool:
@@ -176,13 +167,14 @@ class MigrationPlan:
             "steps": [step.to_json() for step in self.steps],
             "safe": self.is_safe,
             "supported": self.is_supported,
+            "notes": list(self.notes),
         }
 
     def render(self) -> str:
-        """The plan for people, one line per step and a verdict."""
+        """The plan for people, one line per step and note, and a verdict."""
         if self.is_empty:
             return "nothing to change"
-        lines = [str(step) for step in self.steps]
+        lines = [*map(str, self.steps), *(f"note: {note}" for note in self.notes)]
         count = len(self.steps)
         return "\n".join((*lines, f"{count} {'step' if count == 1 else 'steps'}: {self._verdict()}"))
 
@@ -198,37 +190,6 @@ class MigrationPlan:
 
     def __str__(self) -> str:
         return self.render()
-
-
-def rule_text(rule: Rule) -> str:
-    """A constraint as the schema language writes it."""
-    match rule:
-        case KeyOf(columns=columns):
-            return f"@key({', '.join(columns)})"
-        case UniqueOf(columns=columns):
-            return f"@unique({', '.join(columns)})"
-        case IndexOf(property=name):
-            return f"@index({name})"
-        case RangeRule(property=name, low=low, high=high):
-            return f"@range({name}, {_bound(low)}..{_bound(high)})"
-        case CheckRule(property=name, pattern=pattern):
-            return f"@check({name}, {quote(pattern)})"
-        case Cardinality():
-            return f"@card({rule})"
-
-
-def _bound(value: Value) -> str:
-    match value:
-        case None:
-            return ""
-        case datetime():
-            return f'datetime("{datetime_text(value)}")'
-        case date():
-            return f'date("{date_text(value)}")'
-        case float():
-            return print_float(value)
-        case _:
-            return str(value)
 
 
 def about(type_: AnyType, property: str | None = None) -> str:

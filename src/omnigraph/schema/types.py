@@ -40,11 +40,6 @@ class Scalar(Enum):
         """An integer or a float."""
         return self.is_integer or self.is_float
 
-    @property
-    def is_orderable(self) -> bool:
-        """Everything but Blob: `<`, `min`, `order` and a BTREE work."""
-        return self is not Scalar.BLOB
-
 
 INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {
     Scalar.I32: (-(2**31), 2**31 - 1),

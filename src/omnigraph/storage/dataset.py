@@ -30,9 +30,12 @@ class IndexCoverage:
         return self.covered_fragments == self.fragments
 
 
+_TYPE_MARK, _BLOB = b"omnigraph:type", b"Blob"
+
+
 def is_blob(field: pa.Field) -> bool:
-    """Whether Lance keeps the values of a column apart from its rows."""
-    return isinstance(field.type, pa.BaseExtensionType) and str(field.type.extension_name).startswith("lance.blob")
+    """Whether a column holds large binary values; a scan shows where they lie, not what they are."""
+    return (field.metadata or {}).get(_TYPE_MARK) == _BLOB
 
 
 class Table:
@@ -113,10 +116,10 @@ class Table:
         return taken.select(list(columns))
 
     def matching(
-        self, column: str, keys: Sequence[str], columns: Sequence[str], *, with_address: bool = False
+        self, column: str, keys: Sequence[str] | pa.Array, columns: Sequence[str], *, with_address: bool = False
     ) -> pa.Table:
         """The rows whose `column` is one of `keys`: by index where one covers, else by one scan of the column."""
-        wanted = pa.array(sorted(set(keys)), pa.string())
+        wanted = keys.unique().drop_null() if isinstance(keys, pa.Array) else pa.array(sorted(set(keys)), pa.string())
         if len(wanted) <= MAX_PUSHED_KEYS:
             return self.scan(columns, pc.field(column).isin(wanted), with_address=with_address)
         dataset = self.handles.open(self.path, self.version)

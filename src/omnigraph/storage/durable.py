@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 
 def flush_file(path: str) -> None:
@@ -22,11 +23,22 @@ def flush_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def flush(paths: Iterable[str]) -> None:
-    """Force files, and each directory that holds one of them, to disk."""
+def flush(paths: Iterable[str], known: set[str]) -> None:
+    """Force files, and each directory that holds one of them, to disk.
+
+    A directory that is not in `known` may be new, so those above it, which have its name, are flushed as well.
+    """
     directories: dict[str, None] = {}
+    unknown: set[str] = set()
     for path in paths:
         flush_file(path)
-        directories[os.path.dirname(path)] = None  # noqa: PTH120 - plain strings on this path
+        directory = os.path.dirname(path)  # noqa: PTH120 - plain strings on this path
+        directories[directory] = None
+        while directory not in known | unknown:
+            unknown.add(directory)
+            directory = os.path.dirname(directory)  # noqa: PTH120 - as above
+            directories[directory] = None
     for directory in directories:
-        flush_directory(directory)
+        with suppress(PermissionError):  # one that we may not read is not one that we made
+            flush_directory(directory)
+    known |= unknown

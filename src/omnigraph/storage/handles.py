@@ -89,8 +89,3 @@ class Handles:
             self._open[path, dataset.version] = dataset
             while len(self._open) > CACHED_HANDLES:
                 self._open.popitem(last=False)
-
-    def forget(self, path: str, version: int) -> None:
-        """Drop a handle whose files are about to go."""
-        with self._lock:
-            self._open.pop((path, version), None)

@@ -87,6 +87,8 @@ class Staged:
     written: tuple[str, ...] = ()
     """New fragments, as Lance's JSON."""
     written_rows: int = 0
+    blobs: tuple[str, ...] = ()
+    """Files of large binary values beside the new fragments, relative to the root: Lance's JSON does not name them."""
     keys: tuple[str, ...] = ()
     """The ids whose committed rows are replaced or deleted."""
     updated: tuple[str, ...] = ()
@@ -119,7 +121,7 @@ class Staged:
         deletions = [f"{self.path}/{deletion_path(json.loads(text))}" for text in self.updated]
         segments = [json.loads(text) for text in self.indexes]
         indexes = [f"{self.path}/_indices/{one['uuid']}/{file}" for one in segments for file, _ in one["files"]]
-        return (*data, *deletions, *indexes)
+        return (*data, *self.blobs, *deletions, *indexes)
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON; versions are text because they exceed 2^63."""
@@ -129,6 +131,7 @@ class Staged:
             "base": str(self.base),
             "written": list(self.written),
             "written_rows": self.written_rows,
+            "blobs": list(self.blobs),
             "keys": list(self.keys),
             "updated": list(self.updated),
             "removed": list(self.removed),
@@ -151,6 +154,7 @@ class Staged:
                 base=int(_text(data["base"])),
                 written=_texts(data["written"]),
                 written_rows=_count(data["written_rows"]),
+                blobs=_texts(data["blobs"]),
                 keys=_texts(data["keys"]),
                 updated=_texts(data["updated"]),
                 removed=tuple(_count(n) for n in _list(data["removed"])),
@@ -199,6 +203,7 @@ def stage_fragments(
         base=table.version,
         written=tuple(fragments),
         written_rows=rows,
+        blobs=_blob_files(table, fragments),
         keys=tuple(keys),
         base_rows=table.count(),
     )
@@ -244,6 +249,7 @@ def _staged(table: Table, change: Change, rows: pa.Table | None = None, keys: Se
         base=table.version,
         written=written,
         written_rows=0 if rows is None else rows.num_rows,
+        blobs=_blob_files(table, written),
         keys=tuple(keys),
         base_rows=table.count(),
     )
@@ -273,6 +279,17 @@ def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         position = rows.schema.get_field_index(field.name)
         rows = rows.set_column(position, field, lance.blob_array(rows.column(position).to_pylist()))
     return rows.cast(schema) if rows.schema != schema else rows
+
+
+def _blob_files(table: Table, written: Sequence[str]) -> tuple[str, ...]:
+    """Lance puts the large values of a data file into a directory of its name."""
+    if not written or not any(is_blob(field) for field in table.schema):
+        return ()
+    names = [file["path"] for text in written for file in json.loads(text)["files"]]
+    objects = table.handles.store.objects
+    return tuple(
+        info.key for name in names for info in objects.list_under(f"{table.path}/data/{name.removesuffix('.lance')}")
+    )
 
 
 def _with_deletions(staged: Staged, table: Table) -> Staged:

@@ -8,7 +8,7 @@ from omnigraph.options import Durability
 from omnigraph.runtime import Runtime
 from omnigraph.storage.durable import flush
 from omnigraph.storage.local_objects import LocalObjects
-from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject
+from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError
 from omnigraph.storage.s3_objects import S3Objects
 from omnigraph.storage.uri import Location
 
@@ -19,6 +19,8 @@ class Store:
     def __init__(self, location: Location, runtime: Runtime) -> None:
         self.location, self.runtime = location, runtime
         self.session = Session()
+        self._flushed = {"/"}
+        """Directories whose own names are known to be on disk."""
         self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
 
     @property
@@ -38,7 +40,10 @@ class Store:
     def flush(self, paths: Iterable[str]) -> None:
         """Make files durable, given relative to the root; on an object store they already are."""
         if self.must_flush:
-            flush(self.uri(path) for path in paths)
+            try:
+                flush([self.uri(path) for path in paths], self._flushed)
+            except OSError as error:
+                raise StoreUnavailableError("flush what was written", str(error)) from error
 
 
 class CountedObjects:

@@ -6,6 +6,7 @@ the same prepared swap again returns the version that it made, so a lost respons
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import lance
 import pyarrow as pa
@@ -61,10 +62,16 @@ class SwapTable:
         with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
             return fragments[-1].to_table()
 
-    def sealed(self, index: int) -> pa.Table:
-        """The rows of a sealed fragment; 0 is the oldest."""
+    def sealed(self, index: int, *, last: int | None = None) -> pa.Table:
+        """The rows of a sealed fragment, or only the `last` of them; 0 is the oldest."""
+        fragment = self._dataset.get_fragments()[:-1][index]
+        skipped = 0 if last is None else max(int(fragment.metadata.physical_rows) - last, 0)
         with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
-            return self._dataset.get_fragments()[:-1][index].to_table()
+            return fragment.to_table(offset=skipped)
+
+    def sealed_name(self, index: int) -> str:
+        """What a sealed fragment is called for as long as it exists; no request."""
+        return str(self._dataset.get_fragments()[:-1][index].metadata.files[0].path)
 
     def sealed_rows(self) -> list[int]:
         """The number of rows of each sealed fragment, oldest first; no request."""
@@ -111,6 +118,13 @@ class SwapTable:
     def flush(self) -> None:
         """Make this version's own file durable."""
         self._store.flush([f"{self.path}/{version_file(self.version)}"])
+
+    def made_at(self) -> datetime:
+        """When this version was made, by the store's clock."""
+        info = self._store.objects.info(f"{self.path}/{version_file(self.version)}")
+        if info is None:
+            raise TableMissingError(self.path)
+        return info.modified
 
     def trim(self, keep: int) -> None:
         """Remove old versions but the newest `keep`, with the files that only they use."""

@@ -9,22 +9,22 @@ from collections.abc import Iterable
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
+from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.dataset import is_blob
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.index_staging import index_from_json
 from omnigraph.storage.layout import FORMAT, detached_file, version_file
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.staging import ID, Change, Staged
 from omnigraph.storage.store import Store
-
-BLOB_MARK, BLOB = b"omnigraph:type", b"Blob"
-"""Field metadata that marks a column of large binary values."""
+from omnigraph.storage.swap_errors import SwapLostError
 
 
 class StaleBaseError(OmnigraphError):
-    """A staged write that deletes rows was about to be applied to another version than its own."""
+    """A staged write other than an append was about to be applied to another version than its own."""
 
     kind = Kind.INTERNAL
     code = "stale_base"
@@ -36,24 +36,29 @@ class StaleBaseError(OmnigraphError):
     def __str__(self) -> str:
         return (
             f"a write of {self.path} was staged on version {self.base}, not {self.found};"
-            " applying it there would bring rows back"
+            " applying it there would bring rows back, or double them"
         )
 
 
 def create_table(store: Store, path: str, schema: pa.Schema) -> int:
-    """A new, empty table with stable row ids; the number of its first version."""
+    """A new, empty table with stable row ids; the number of its first version. SwapLostError: somebody was first."""
     schema = physical_schema(schema)
     with counted(store.runtime.telemetry, "table"), store_errors(f"create {path}"):
-        dataset = lance.write_dataset(
-            schema.empty_table(),
-            store.uri(path),
-            mode="create",
-            data_storage_version=FORMAT,
-            enable_stable_row_ids=True,
-            enable_v2_manifest_paths=True,
-            session=store.session,
-            storage_options=store.lance_options,
-        )
+        try:
+            dataset = lance.write_dataset(
+                schema.empty_table(),
+                store.uri(path),
+                mode="create",
+                data_storage_version=FORMAT,
+                enable_stable_row_ids=True,
+                enable_v2_manifest_paths=True,
+                session=store.session,
+                storage_options=store.lance_options,
+            )
+        except OSError as error:
+            if isinstance(error, CommitConflictError) or "already exists" in str(error):
+                raise SwapLostError(path, 0) from None
+            raise
     version = int(dataset.version)
     store.flush([f"{path}/{version_file(version)}"])
     return version
@@ -61,7 +66,7 @@ def create_table(store: Store, path: str, schema: pa.Schema) -> int:
 
 def apply(handles: Handles, staged: Staged, base: int) -> int:
     """One detached version of the table: `base` with the staged write. Its number; nobody sees it yet."""
-    if staged.base != base and (staged.updated or staged.removed or staged.indexes):
+    if staged.base != base and staged.change is not Change.APPEND:
         raise StaleBaseError(staged.path, staged.base, base)
     dataset = handles.open(staged.path, base)
     operation = _operation(staged, dataset)
@@ -82,7 +87,7 @@ def physical_schema(schema: pa.Schema) -> pa.Schema:
     fields = []
     for field in schema:
         metadata = dict(field.metadata or {})
-        if metadata.get(BLOB_MARK) == BLOB:
+        if is_blob(field):
             fields.append(lance.blob_field(field.name, nullable=field.nullable).with_metadata(metadata))
         elif field.name == ID:
             fields.append(field.with_metadata({**metadata, b"lance-schema:unenforced-primary-key": b"true"}))
