@@ -6,6 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import omnigraph
+
 ROOT = Path(__file__).parents[1]
 PEOPLE = "examples/people"
 
@@ -31,7 +33,7 @@ def run(*arguments: str, expected: int = 0, stdin: str | None = None) -> None:
 
 def tour() -> None:
     """The steps."""
-    print("omnigraph: a typed, versioned property graph. Today there are its two languages, and graphs with a history.")
+    print("omnigraph: a typed, versioned property graph. Today: its two languages, and graphs that can be written.")
     print(f"The files of this tour are in {PEOPLE}/. To run the commands: source .venv/bin/activate")
 
     title("1. A schema and queries over it, checked against each other")
@@ -58,13 +60,41 @@ def tour() -> None:
         title("7. A graph: there whole, or not at all")
         run("init", graph, "--schema", f"{PEOPLE}/schema.pg", "--as", "ada")
 
-        title("8. What it holds: one Lance table per type, each at the version that this graph has pinned")
+        title("8. Data, by queries: one query is one commit, over as many tables as it takes")
+        queries = f"{PEOPLE}/queries.gq"
+        run("mutate", graph, "-e", 'query found() { insert Company { name: "Acme", founded: 1999 } }', "--as", "ada")
+        hire = ("--param", "company=Acme", "--param", "title=Engineer", "--as", "ada")
+        run("mutate", "hire", graph, "--query", queries, "--param", "name=Grace", *hire)
+        before = omnigraph.open_graph(graph).commits(limit=1)[0].id
+        run(
+            "mutate", "birthday", graph, "--query", queries, "--param", "name=Grace", "--param", "age=37", "--as", "bob"
+        )
+
+        title("9. The schema is law")
+        run("mutate", "birthday", graph, "--query", queries, "--param", "name=Grace", "--param", "age=370", expected=1)
+        run(
+            "mutate",
+            "hire",
+            graph,
+            "--query",
+            queries,
+            "--param",
+            "name=Edsger",
+            "--param",
+            "company=Nowhere",
+            expected=1,
+        )
+        run("mutate", "hire", graph, "--query", queries, "--param", "name=Grace", *hire, expected=1)
+
+        title("10. What it holds: one Lance table per type, each at the version that this graph has pinned")
         run("snapshot", graph)
 
-        title("9. Its history")
-        run("commit", "list", graph, "--filter", "actor=ada")
+        title("11. Its history, and the data as it was before the birthday")
+        run("commit", "list", graph)
+        run("export", graph, "--type", "Person", "--snapshot", before)
+        run("export", graph, "--type", "Person")
 
-    print("\nThat is all there is so far. Loading data, running these queries, branches and merges come next.")
+    print("\nThat is all there is so far. Running reads, loading files, branches and merges come next.")
     print("README.md says what works and what does not.")
 
 

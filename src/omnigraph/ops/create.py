@@ -6,6 +6,7 @@ from omnigraph.commit.publisher import initialise
 from omnigraph.commit.records import SchemaRecord, TableRecord
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
+from omnigraph.ops.actors import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.schema.accept import load_schema
@@ -38,6 +39,7 @@ class PlaceTakenError(OmnigraphError):
 
 def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session:
     """A new graph at `uri`. What an init that died has left there is ignored: its tables are nobody's."""
+    check_actor(actor)
     catalog = assign_identities(load_schema(schema), None)
     store = Store(parse_uri(uri), runtime)
     taken = _check_place(store)

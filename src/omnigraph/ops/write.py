@@ -10,6 +10,7 @@ from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import Committed, publish
 from omnigraph.commit.requirement import IdsAbsent, Requirement, TableUnchanged
 from omnigraph.commit.tables import SnapshotTables
+from omnigraph.ops.actors import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.staging import Staged, stage_append, stage_delete, stage_overwrite, stage_upsert
@@ -60,6 +61,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke.
     """
     session.check_writable()
+    check_actor(actor)
     if requirements and base is None:
         raise ValueError("what a write relied on was read from some base: name it")
     head = session.log.recent() if base is None else base
