@@ -25,7 +25,11 @@ def test_the_tour_goes_through() -> None:
     )
 
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stderr == ""
+    assert result.stderr.splitlines() == [
+        "error: @range violation on Person.age: 370 > max 150",
+        "error: WorksAt.to: no Company 'Nowhere'",
+        "error: @card violation on WorksAt: 'Grace' has 2 edges (max 1)",
+    ]
     assert "$ omnigraph lint" in result.stdout
 
 
