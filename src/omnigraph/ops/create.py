@@ -1,5 +1,7 @@
 """Make a graph: from a schema to an empty graph that is there whole, or not at all."""
 
+from contextlib import suppress
+
 from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
 from omnigraph.commit.plan import NewTable
 from omnigraph.commit.publisher import initialise
@@ -15,8 +17,8 @@ from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.codec import encode_catalog, fingerprint
 from omnigraph.schema.identity import assign_identities
 from omnigraph.storage.handles import Handles
-from omnigraph.storage.layout import SCHEMA_COPY, TOP_LEVEL, table_path
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.layout import RECOVERY, SCHEMA_COPY, TOP_LEVEL, table_path
+from omnigraph.storage.objects import ObjectChangedError, ObjectExistsError, StoreUnavailableError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.storage.uri import parse_uri
@@ -37,12 +39,30 @@ class PlaceTakenError(OmnigraphError):
         return f"{self.uri} holds {self.found}; choose an empty place, or remove it first"
 
 
+class StoreUnfitError(OmnigraphError):
+    """The store does not honour conditional puts, on which every commit rests."""
+
+    kind = Kind.UNAVAILABLE
+    code = "store_unfit"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.uri = uri
+
+    def __str__(self) -> str:
+        return (
+            f"the store of {self.uri} ignores `If-None-Match` or `If-Match`, so two writers could overwrite each other;"
+            " keep graphs on one that honours them"
+        )
+
+
 def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session:
     """A new graph at `uri`. What an init that died has left there is ignored: its tables are nobody's."""
     check_actor(actor)
     catalog = assign_identities(load_schema(schema), None)
     store = Store(parse_uri(uri), runtime)
     taken = _check_place(store)
+    _check_conditions(store)
     record = SchemaRecord(
         id=runtime.ids.ulid(),
         source=schema.text,
@@ -59,6 +79,21 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
     except StoreUnavailableError as error:
         telemetry_log.warning("the readable copy of the schema was not written: %s", error)  # the graph is made
     return Session(store=store, handles=Handles(store), log=log)
+
+
+def _check_conditions(store: Store) -> None:
+    """StoreUnfitError when the store ignores the conditions of a put: racing commits would overwrite each other."""
+    objects, key = store.objects, f"{RECOVERY}/probe-{store.runtime.ids.ulid()}"
+    objects.put_if_absent(key, b"first")
+    try:
+        with suppress(ObjectExistsError):
+            objects.put_if_absent(key, b"second")
+            raise StoreUnfitError(store.location.uri)
+        with suppress(ObjectChangedError):
+            objects.put_if_match(key, b"third", "no such tag")
+            raise StoreUnfitError(store.location.uri)
+    finally:
+        objects.delete(key)
 
 
 def all_types(catalog: Catalog) -> list[AnyType]:
