@@ -85,17 +85,17 @@ def settle(uri: str) -> dict[str, object]:
     return {**leftovers(session), "state": state(session)}
 
 
-def leftovers(session: Session) -> dict[str, object]:
+def leftovers(session: Session, rooms: Sequence[str] = ("nodes",)) -> dict[str, object]:
     """Sidecars, audit rows and unreferenced data files."""
     found, broken = list_sidecars(session.store)
     return {
         "sidecars": len(found) + len(broken),
         "audits": [[row.operation_id, row.kind] for row in audit.rows(session.store)],
-        "orphans": orphans(session),
+        "orphans": orphans(session, rooms),
     }
 
 
-def orphans(session: Session) -> list[str]:
+def orphans(session: Session, rooms: Sequence[str]) -> list[str]:
     """Data and deletion files that no commit of the history uses."""
     used: set[str] = set()
     for commit in session.log.history(session.head()):
@@ -108,7 +108,7 @@ def orphans(session: Session) -> list[str]:
                 deletion = fragment.deletion_file()
                 if deletion:
                     used.add(f"{change.path}/{deletion}")
-    there = [info.key for info in session.store.objects.list_under("nodes")]
+    there = [info.key for room in rooms for info in session.store.objects.list_under(room)]
     return sorted(key for key in there if ("/data/" in key or "/_deletions/" in key) and key not in used)
 
 
