@@ -3,8 +3,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-bench
 
-.PHONY: demo test lint bench soak fmt docs lock clean setup
+.PHONY: demo test lint bench soak fmt docs lock clean setup setup-bench
 
 demo: setup ## a guided tour of what works today
 	@$(BIN)/python examples/tour.py
@@ -18,9 +19,12 @@ lint: setup ## style, types, the import rule
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: setup ## measured numbers, on this machine, now
-	@$(BIN)/python bench/languages.py
-	@PYTHONPATH=tests LANCE_LOG=error $(BIN)/python bench/commits.py
+bench: setup-bench ## measured numbers, on this machine, now, with peers in the same run
+	@$(PEERS)/bin/python bench/languages.py
+	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/commits.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/loads.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/search.py
 
 soak: setup ## the long fuzz and soak profiles
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m soak --timeout 3600
@@ -33,13 +37,17 @@ docs: setup ## write the generated pages and pasted sessions anew
 	@$(BIN)/python tools/cli_reference.py
 	@$(BIN)/python tools/errors_reference.py
 	@$(BIN)/python tools/sessions.py
+	@$(BIN)/python tools/answers.py
 
 lock: setup ## write requirements.lock anew from the ranges in pyproject.toml
 	@bash tools/lock.sh "$(VENV)"
 
 clean:
-	rm -rf $(VENV) .venv.lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) $(PEERS) .venv.lock $(PEERS).lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 
 # Always asked, and quick when there is nothing to do: the script knows what the environment was made from.
 setup:
 	@PYTHON="$(PYTHON)" bash tools/setup.sh "$(VENV)"
+
+setup-bench:
+	@PYTHON="$(PYTHON)" bash tools/setup.sh "$(PEERS)" requirements-bench.lock

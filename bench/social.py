@@ -43,9 +43,12 @@ class Ours:
         """The rows of the answer."""
         return [tuple(row.values()) for row in self.graph.query(question.gq).rows()]
 
+    def close(self) -> None:
+        """Nothing is held that stands in anybody's way."""
+
 
 class Ladybug:
-    """LadybugDB, in its own language, with prepared statements."""
+    """LadybugDB, in its own language."""
 
     name = LADYBUG
 
@@ -54,12 +57,12 @@ class Ladybug:
 
         self.database = ladybug.Database(str(root / "ladybug"))
         self.connection = ladybug.Connection(self.database)
-        self.prepared: dict[str, Any] = {}
 
     @classmethod
     def load(cls, root: Path, data: Social) -> None:
         """Tables from the Parquet files."""
-        execute = cls(root).connection.execute
+        engine = cls(root)
+        execute = engine.connection.execute
         types = {"string": "STRING", "int64": "INT64", "int32": "INT32"}
         for name, table in data.nodes.items():
             columns = ", ".join(f"{field.name} {types[str(field.type)]}" for field in table.schema)
@@ -68,12 +71,16 @@ class Ladybug:
         for name, (source, target) in data.ends.items():
             execute(f"CREATE REL TABLE {name}(FROM {source} TO {target})")
             execute(f"COPY {name} FROM '{root / name}.parquet'")
+        engine.close()
 
     def ask(self, question: Question) -> list[Row]:
         """The rows of the answer."""
-        if question.name not in self.prepared:
-            self.prepared[question.name] = self.connection.prepare(question.cypher)
-        return [tuple(row) for row in self.connection.execute(self.prepared[question.name]).get_all()]
+        return [tuple(row) for row in self.connection.execute(question.cypher).get_all()]
+
+    def close(self) -> None:
+        """Let others open it."""
+        self.connection.close()
+        self.database.close()
 
 
 class Duck:
@@ -89,16 +96,22 @@ class Duck:
     @classmethod
     def load(cls, root: Path, data: Social) -> None:
         """Tables from the Parquet files."""
-        execute = cls(root).connection.execute
+        engine = cls(root)
+        execute = engine.connection.execute
         for name in (*data.nodes, *data.edges):
             execute(f"CREATE TABLE {name} AS SELECT * FROM '{root / name}.parquet'")
         for name in data.nodes:
             execute(f"ALTER TABLE {name} ADD PRIMARY KEY (id)")
         execute("CHECKPOINT")
+        engine.close()
 
     def ask(self, question: Question) -> list[Row]:
         """The rows of the answer."""
         return [tuple(row) for row in self.connection.execute(question.sql).fetchall()]
+
+    def close(self) -> None:
+        """Let others open it."""
+        self.connection.close()
 
 
 CONTESTANTS: dict[str, Any] = {OURS: Ours, LADYBUG: Ladybug, DUCKDB: Duck}
@@ -190,8 +203,8 @@ def bench(people: int, rounds: int) -> None:
             print(f"first two-hop count, {engine.name:12} {1000 * first:9.1f} ms")
         show("the nine questions of the study, warm", warm(engines, STUDY, rounds), names, asks)
         show("from one person, warm", warm(engines, SMALL, 20 * rounds), names, asks)
-        del engines
-        gc.collect()
+        for engine in engines:
+            engine.close()
         chosen = [question for question in (*STUDY, *SMALL) if question.name in ("q3", "q8", "pk", "t2")]
         show("cold, a fresh process", {q.name: cold(root, names, q, 3) for q in chosen}, names, asks)
 

@@ -7,16 +7,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NoReturn, TypeAlias, get_args
 
-BlockName: TypeAlias = Literal["schema", "query", "old", "new", "steps", "plan", "optimized", "prints", "formats"]
+BlockName: TypeAlias = Literal[
+    "schema", "query", "old", "new", "steps", "plan", "optimized", "prints", "formats", "data"
+]
 Verdict: TypeAlias = Literal["ok", "clean", "unchanged"]
 BLOCKS: tuple[str, ...] = get_args(BlockName)
 VERDICTS: tuple[str, ...] = get_args(Verdict)
+ROW_BLOCKS = ("rows", "ordered")
+LOADS = ("load append", "load merge", "load overwrite")
+LEAVING_OUT = " without bad records"
+WRITES = ("mutate", *LOADS, *(load + LEAVING_OUT for load in LOADS))
+"""`load merge without bad records:` leaves bad records out; `load merge:` fails for one."""
+EFFECTS = ("affects", "counts", "left out", "holds")
+HOLDS_NOTHING = "holds nothing"
+NO_ROWS = "no rows"
 INDENT = "    "
 
 _FINDING = re.compile(
     r"(?P<severity>error|warning) (?P<code>\S+) at (?P<line>\d+):(?P<column>\d+)"
     r"(?: on `(?P<marked>[^`]*)`)?: (?P<fragment>\S.*)"
 )
+_FAILURE = re.compile(r"fails (?P<code>[a-z_]+): (?P<fragment>\S.*)")
+_REFUSAL = re.compile(r"refused (?P<code>[a-z_]+):")
 _ESCAPE = re.compile(r"‹(?:U\+(?P<point>[0-9A-F]{4,6})|(?P<text>[^‹›]+) ×(?P<times>\d+))›")
 
 
@@ -54,6 +66,56 @@ class ParamsCheck:
     is_decided: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a read must give for these parameters: rows (in this order, or in any), or a failure.
+
+    `failure` is the code of an error and a part of its message. An answer without rows and failure is still open.
+    """
+
+    line: int
+    given: dict[str, object] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    rows: tuple[list[object], ...] | None = None
+    is_ordered: bool = False
+    failure: tuple[str, str] | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        return self.rows is not None or self.failure is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One mutation or load, and what must come of it: its counts, or a refusal's code and message.
+
+    `holds` are the records of the graph afterwards, where the case lists them.
+    """
+
+    line: int
+    verb: str
+    text: str
+    given: dict[str, object] = field(default_factory=dict)
+    counts: dict[str, object] | None = None
+    refusal: tuple[str, str] | None = None
+    left_out: tuple[str, ...] = ()
+    holds: tuple[dict[str, object], ...] | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        return self.counts is not None or self.refusal is not None
+
+    @property
+    def mode(self) -> str | None:
+        """The mode of a load; None for a mutation."""
+        return self.verb.removesuffix(LEAVING_OUT).removeprefix("load ") if self.verb != "mutate" else None
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether bad records are left out of the load."""
+        return self.verb.endswith(LEAVING_OUT)
+
+
 @dataclass(frozen=True)
 class Case:
     """One case as written."""
@@ -66,6 +128,14 @@ class Case:
     verdict: str | None = None
     findings: tuple[Finding, ...] = ()
     params: tuple[ParamsCheck, ...] = ()
+    graph: str | None = None
+    answers: tuple[Answer, ...] = ()
+    writes: tuple[Write, ...] = ()
+
+    @property
+    def reads(self) -> bool:
+        """Whether it has a graph, so that its query is run."""
+        return not self.writes and (self.graph is not None or "data" in self.blocks)
 
     @property
     def expects_errors(self) -> bool:
@@ -148,8 +218,14 @@ class _Reader:
     def _with_line(self, case: Case, line: str) -> Case:
         word, colon, rest = line.partition(":")
         rest = rest.strip()
+        if colon and word in WRITES:
+            return self._with_write(case, word, rest)
+        if case.writes:
+            return self._with_effect(case, line, word, rest)
         if colon and word in BLOCKS:
             return self._with_block(case, word, rest)
+        if word in (*ROW_BLOCKS, "columns") or line == NO_ROWS or line.startswith("fails "):
+            return self._with_answer(case, line, word, rest)
         if line in VERDICTS or word == "error":
             return self._with_verdict(case, line)
         if line.startswith(("error ", "warning ")):
@@ -160,19 +236,30 @@ class _Reader:
             if case.uses is not None:
                 self._fail("`uses:` is given twice")
             return replace(case, uses=rest)
+        if word == "graph":
+            if case.graph is not None:
+                self._fail("`graph:` is given twice")
+            return replace(case, graph=rest)
         if word == "help":
             if not case.findings or case.findings[-1].help is not None or case.params:
                 self._fail("`help:` stands under the error or warning that it belongs to, once")
             return replace(case, findings=(*case.findings[:-1], replace(case.findings[-1], help=expand(rest))))
         if word != "params":
-            self._fail(f"unknown section `{word}:`; there are {', '.join(BLOCKS)}, uses, params, help")
+            known = ", ".join((*BLOCKS, *ROW_BLOCKS, *WRITES, "uses", "params", "help"))
+            self._fail(f"unknown section `{word}:`; there are {known}")
+        if case.reads:
+            return self._open_answer(case, self._json(rest))
         return replace(case, params=(*case.params, ParamsCheck(self.number, self._json(rest))))
 
     def _with_block(self, case: Case, name: str, rest: str) -> Case:
-        if rest:
-            self._fail(f"the text of `{name}:` stands on the next lines, indented by four spaces")
         if name in case.blocks:
             self._fail(f"`{name}:` is given twice")
+        return replace(case, blocks={**case.blocks, name: expand("\n".join(self._block(name, rest)) + "\n")})
+
+    def _block(self, name: str, rest: str) -> list[str]:
+        """The lines of a block, without their indentation."""
+        if rest:
+            self._fail(f"the text of `{name}:` stands on the next lines, indented by four spaces")
         taken: list[str] = []
         while self.number < len(self.lines):
             line = self.lines[self.number]
@@ -184,7 +271,92 @@ class _Reader:
             taken.pop()
         if not taken:
             self._fail(f"`{name}:` is empty")
-        return replace(case, blocks={**case.blocks, name: expand("\n".join(taken) + "\n")})
+        return taken
+
+    # --- answers of reads --------------------------------------------------------------------------
+
+    def _open_answer(self, case: Case, given: dict[str, object]) -> Case:
+        if case.answers and not case.answers[-1].is_decided:
+            self._fail("the parameters before these have no answer yet")
+        return replace(case, answers=(*case.answers, Answer(self.number, given)))
+
+    def _with_answer(self, case: Case, line: str, word: str, rest: str) -> Case:
+        if not case.reads:
+            self._fail("rows are expected of a query with `graph:` or `data:` before them")
+        if not case.answers or (case.answers[-1].is_decided and not case.answers[-1].given):
+            if case.answers:
+                self._fail("the case already says what it expects; more answers need `params:` before each")
+            case = self._open_answer(case, {})
+        last = case.answers[-1]
+        if last.is_decided:
+            self._fail("these parameters already have an answer")
+        if word == "columns":
+            last = replace(last, columns=tuple(str(name) for name in self._json_list(rest)))
+        elif line == NO_ROWS:
+            last = replace(last, rows=(), is_ordered=True)
+        elif word in ROW_BLOCKS:
+            first = self.number + 1
+            lines = enumerate(self._block(word, rest), first)
+            rows = tuple(self._json_list(expand(row), number) for number, row in lines)
+            last = replace(last, rows=rows, is_ordered=word == "ordered")
+        else:
+            match = _FAILURE.fullmatch(line)
+            if match is None:
+                self._fail("a failure is written `fails CODE: fragment of the message`")
+            last = replace(last, failure=(match["code"], expand(match["fragment"])))
+        return replace(case, answers=(*case.answers[:-1], last))
+
+    # --- writes --------------------------------------------------------------------------------------
+
+    def _with_write(self, case: Case, verb: str, rest: str) -> Case:
+        if case.answers or case.verdict or case.findings or case.params:
+            self._fail("a write, but the case already expects something else")
+        if case.writes and not case.writes[-1].is_decided:
+            self._fail("the write before this one has no expectation yet")
+        line = self.number
+        text = expand("\n".join(self._block(verb, rest)) + "\n")
+        return replace(case, writes=(*case.writes, Write(line=line, verb=verb, text=text)))
+
+    def _with_effect(self, case: Case, line: str, word: str, rest: str) -> Case:
+        """One more expectation of the last write."""
+        last = case.writes[-1]
+        refusal = _REFUSAL.fullmatch(line)
+        if word == "params" and last.mode is None and not last.given and not last.is_decided:
+            last = replace(last, given=self._json(rest))
+        elif word == ("affects" if last.mode is None else "counts") and not last.is_decided:
+            last = replace(last, counts=self._json(rest))
+        elif refusal is not None and not last.is_decided:
+            message = "\n".join(expand(text) for text in self._block(line[:-1], ""))
+            last = replace(last, refusal=(refusal["code"], message))
+        elif word == "left out" and last.leaves_out and last.is_decided and not last.left_out:
+            last = replace(last, left_out=tuple(expand(text) for text in self._block(word, rest)))
+        elif line == HOLDS_NOTHING and last.is_decided and last.holds is None:
+            last = replace(last, holds=())
+        elif word == "holds" and last.is_decided and last.holds is None:
+            last = replace(last, holds=tuple(self._json(expand(text)) for text in self._block(word, rest)))
+        else:
+            self._fail(f"`{line}` is no expectation of `{last.verb}:` here; see tests/corpus/README.md")
+        return replace(case, writes=(*case.writes[:-1], last))
+
+    def _finish_write(self, case: Case) -> None:
+        names = case.blocks.keys()
+        if names - {"schema", "data"}:
+            self._fail("a case with writes has a graph and its writes, nothing else", case.line)
+        if (case.graph is not None) + (case.uses is not None) + ("schema" in names) != 1:
+            self._fail("a write needs one of `graph:`, `schema:` and `uses:`", case.line)
+        if case.graph is not None and "data" in names:
+            self._fail("`graph:` stands instead of a schema and `data:`", case.line)
+        if not case.writes[-1].is_decided:
+            self._fail("a write expects `affects:`, `counts:` or `refused CODE:`", case.writes[-1].line)
+
+    def _json_list(self, text: str, line: int | None = None) -> list[object]:
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError as problem:
+            self._fail(f"a JSON array is expected, not `{text}`: {problem}", line)
+        if not isinstance(found, list):
+            self._fail(f"a JSON array is expected, not `{text}`", line)
+        return found
 
     def _with_verdict(self, case: Case, line: str) -> Case:
         if case.params:
@@ -226,9 +398,9 @@ class _Reader:
         try:
             given = json.loads(text)
         except json.JSONDecodeError as problem:
-            self._fail(f"`params:` takes a JSON object on one line: {problem}")
+            self._fail(f"a JSON object on one line is expected: {problem}")
         if not isinstance(given, dict):
-            self._fail("`params:` takes a JSON object on one line")
+            self._fail("a JSON object on one line is expected")
         return given
 
     def _finished(self, case: Case) -> Case:
@@ -237,8 +409,14 @@ class _Reader:
         if names & {"old", "new"}:
             self._finish_migration(case)
             return case
+        if case.writes:
+            self._finish_write(case)
+            return case
         if not names & {"schema", "query"}:
             self._fail("a case needs `schema:`, `query:`, or `old:` and `new:`", case.line)
+        if case.reads:
+            self._finish_read(case)
+            return case
         if "steps" in names or case.verdict == "unchanged":
             self._fail("steps are expected of `old:` and `new:`", case.line)
         if not case.verdict and not case.findings:
@@ -254,6 +432,21 @@ class _Reader:
         if undecided := next((check for check in case.params if not check.is_decided), None):
             self._fail("`params:` is followed by `ok` or by `error: fragment`", undecided.line)
         return case
+
+    def _finish_read(self, case: Case) -> None:
+        names = case.blocks.keys()
+        if names - {"schema", "query", "data"} or case.verdict or case.findings:
+            self._fail("a read has a graph, `query:` and its answers, nothing else", case.line)
+        if "query" not in names:
+            self._fail("a graph is there to be queried: `query:` is missing", case.line)
+        if (case.graph is not None) == ("data" in names):
+            self._fail("`graph:` stands instead of a schema and `data:`", case.line)
+        if case.graph is None and (case.uses is None) == ("schema" not in names):
+            self._fail("`data:` needs `schema:` or `uses:`", case.line)
+        if case.graph is not None and (case.uses or "schema" in names):
+            self._fail("`graph:` has a schema of its own", case.line)
+        if not case.answers or not case.answers[-1].is_decided:
+            self._fail("a read expects `rows:`, `ordered:`, `no rows` or `fails …`", case.line)
 
     def _finish_migration(self, case: Case) -> None:
         names = case.blocks.keys()

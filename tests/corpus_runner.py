@@ -3,11 +3,13 @@
 import difflib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from corpus_format import Case, Finding
+from corpus_reading import failure_of_answers, schema_of_graph
+from corpus_writing import LoadEngine, failure_of_writes, local_engine
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.diagnostics import Diagnostic, in_order
 from omnigraph.lang.format import format_source
@@ -84,20 +86,27 @@ def check_queries(text: str, catalog: Catalog, *, lint: bool = False) -> Outcome
     return Outcome(source, Language.QUERY, found, parsed.tree, queries=bound.value)
 
 
-def failure_of(case: Case) -> str | None:
-    """What is not as the case expects, for people to read; None if all is."""
+def failure_of(case: Case, engine: LoadEngine = local_engine) -> str | None:
+    """What is not as the case expects, for people to read; None if all is. Loads are run by the engine."""
     try:
-        _run(case)
+        _run(case, engine)
     except CaseFailedError as failure:
         return str(failure)
     return None
 
 
-def _run(case: Case) -> None:
+def _run(case: Case, engine: LoadEngine) -> None:
     if "old" in case.blocks:
         _run_migration(case)
         return
+    if case.writes:
+        accepted_catalog(_schema_of(case), "the schema of the case")
+        if problem := failure_of_writes(case, _schema_of(case), engine):
+            _fail(problem)
+        return
     outcome = _check_subject(case)
+    if case.reads:
+        case = replace(case, verdict="ok")
     _compare_findings(case, outcome)
     if not outcome.ok:
         return
@@ -107,6 +116,8 @@ def _run(case: Case) -> None:
     else:
         _check_plans(case, outcome.queries)
         _check_params(case, outcome.queries)
+    if case.reads and (problem := failure_of_answers(case, _schema_of(case))):
+        _fail(problem)
 
 
 def accepted_catalog(text: str, what: str) -> Catalog:
@@ -122,14 +133,19 @@ def _check_subject(case: Case) -> Outcome:
     lint = case.verdict == "clean" or (bool(case.findings) and not case.expects_errors)
     if "query" not in case.blocks:
         return check_schema(case.blocks["schema"], lint=lint)
-    if case.uses is None:
-        catalog = accepted_catalog(case.blocks["schema"], "the case's schema")
-    else:
-        path = SCHEMAS / f"{case.uses}.pg"
-        if not path.is_file():
-            _fail(f"there is no shared schema `{case.uses}` ({path})")
-        catalog = accepted_catalog(path.read_text(encoding="utf-8"), f"the shared schema `{case.uses}`")
+    catalog = accepted_catalog(_schema_of(case), "the schema of the case")
     return check_queries(case.blocks["query"], catalog, lint=lint)
+
+
+def _schema_of(case: Case) -> str:
+    if case.graph is not None:
+        return schema_of_graph(case.graph)
+    if case.uses is None:
+        return case.blocks["schema"]
+    path = SCHEMAS / f"{case.uses}.pg"
+    if not path.is_file():
+        _fail(f"there is no shared schema `{case.uses}` ({path})")
+    return path.read_text(encoding="utf-8")
 
 
 # --- findings ------------------------------------------------------------------------------------

@@ -16,14 +16,20 @@ INTRODUCTION = """\
 
 <!-- Written by tools/cli_reference.py (`make docs`). Don't edit by hand. -->
 
-`omnigraph COMMAND`, or `python -m omnigraph COMMAND`. The commands below are all there are today; those that load data
-and run queries come next.
+`omnigraph COMMAND`, or `python -m omnigraph COMMAND`. The commands below are all there are today.
 
 - **The graph** is the argument `URI`: a directory, or `s3://bucket/prefix`. Where it may be left out, `--store URI` or
   the environment variable `OMNIGRAPH_STORE` name it instead; what is typed wins over the variable. `commit show` takes
   the commit's id first: `omnigraph commit show ID people.omni`.
 - **S3** is reached by the variables of Amazon's own tools: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
   `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`, `AWS_S3_FORCE_PATH_STYLE`.
+- **Blobs** may be read from URIs below the places that `OMNIGRAPH_BLOB_SOURCES` names, separated by spaces
+  (`file:///directory`, `s3://bucket/prefix`); without it from none.
+- **Queries** may run for `OMNIGRAPH_QUERY_SECONDS` (no limit unless set) and use `OMNIGRAPH_QUERY_MEMORY_BYTES` (2 GiB
+  unless set; `none` for no limit). Reads keep up to `OMNIGRAPH_CACHE_BYTES` in memory. `OMNIGRAPH_TRAVERSAL_MODE`
+  (`auto`, `indexed`, `csr`) and `OMNIGRAPH_DERIVED_CACHE=false` change how a query is run, not what it answers; see
+  [how a query is run](../explanation/query-pipeline.md).
+- **Embeddings**: `OMNIGRAPH_EMBED_PROVIDER` and its variables; see [search](../how-to/search.md#vectors-from-texts).
 - **Text** for people goes to stdout. Colours appear on a terminal only; `NO_COLOR` and `--color never` turn them off.
 - **`--json`** prints exactly one JSON document on stdout, and nothing else goes there.
 - **Errors** go to stderr, as text, or with `--json` as one document
@@ -31,7 +37,8 @@ and run queries come next.
 - **Findings** about a text (`lint`, `fmt`) are a result, not an error: with `--json` they are in the document
   on stdout, all of them. Text shows the first 50 errors and the first 50 warnings of a file, and how many more there
   are.
-- **`-`** as a file is stdin. Files are UTF-8, at most 16 MiB.
+- **`-`** as a file is stdin. Schema and query files are UTF-8, at most 16 MiB.
+- **Progress** of long commands is shown on a terminal only, on stderr; `--quiet` hides it.
 - `OMNIGRAPH_DEBUG=1` adds the traceback to an error.
 
 ## Exit codes

@@ -1,17 +1,37 @@
 """Runs the sessions that are pasted into the pages, and writes what they print now. A test fails when one is stale.
 
-A session is a block that starts with ```` ```console ````; its commands start with `$ omnigraph` and run at the root.
+A session is a block that starts with ```` ```console ````; what follows a `$ ` is a command, and a line that ends in a
+backslash goes on in the next one. All sessions of a page run one after the other in one empty directory that has
+`examples` in it. What differs from run to run (ids of commits, times, versions, milliseconds, the directory) is shown
+in a form that does not; an id that a page shows may be used by its later commands.
 """
 
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from datetime import UTC, datetime, timedelta
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+
+from omnigraph.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 SESSION = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+HOME = "/graphs"
+
+_COMMAND = re.compile(r"^\$ (?:.*\\\n)*.*$", re.MULTILINE)
+_ULID_LENGTH = 26
+_ULID_OR_TIME = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z")
+_VERSION = re.compile(r"\b\d{19,20}\b")
+_VERSION_WIDTH = 20
+_MILLISECONDS = re.compile(r"\b\d+\.\d{3} ms\b")
+_FIRST_TIME = datetime(2026, 1, 5, 9, tzinfo=UTC)
+_SHELL_SIGNS = frozenset("|<>;&*")
 
 
 def pages() -> list[Path]:
@@ -21,30 +41,110 @@ def pages() -> list[Path]:
 
 def refreshed(text: str) -> str:
     """A page's text with its sessions run again."""
-    return SESSION.sub(lambda session: "".join(_replay(session.group())), text)
+    with tempfile.TemporaryDirectory(prefix="omnigraph-session-") as directory:
+        (Path(directory) / "examples").symlink_to(ROOT / "examples")
+        page = _Page(Path(directory))
+        return SESSION.sub(lambda session: "".join(page.replayed(session.group())), text)
 
 
-def _replay(session: str) -> Iterator[str]:
-    for line in session.splitlines():
-        if line.startswith("$ "):
-            yield f"{line}\n{_output(line[2:])}"
+class _Page:
+    """The sessions of one page."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._shown: dict[str, str] = {}
+        """What is shown instead of what a command printed."""
+        self._ids = self._last = 0
+
+    def replayed(self, session: str) -> Iterator[str]:
+        for found in _COMMAND.finditer(session):
+            command = found.group()
+            yield f"{command}\n{self._stable(self._output(self._real(command[2:])))}"
+
+    def _real(self, command: str) -> str:
+        for real, shown in self._shown.items():
+            command = command.replace(shown, real)
+        return command
+
+    def _output(self, command: str) -> str:
+        words = shlex.split(command.replace("\\\n", " "))
+        if words[0] == "omnigraph" and not _SHELL_SIGNS & set(re.sub(r"'[^']*'", "", command)):
+            return _in_process(words[1:], self._directory)
+        result = subprocess.run(
+            ["/bin/bash", "-c", f'omnigraph() {{ {shlex.quote(sys.executable)} -m omnigraph "$@"; }}; {command}'],
+            cwd=self._directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return result.stdout
+
+    def _stable(self, output: str) -> str:
+        output = output.replace(str(self._directory.resolve()), HOME).replace(str(self._directory), HOME)
+        output = _ULID_OR_TIME.sub(lambda found: self._id_or_time(found.group()), output)
+        output = _MILLISECONDS.sub("… ms", output)
+        return _stable_versions(output)
+
+    def _id_or_time(self, real: str) -> str:
+        """Ids are numbered as they appear. A time is that of the id before it, a minute for each number."""
+        if len(real) == _ULID_LENGTH and real.isalnum():
+            if real not in self._shown:
+                self._ids += 1
+                self._shown[real] = f"01KE{self._ids:022d}"
+            self._last = int(self._shown[real][4:])
+            return self._shown[real]
+        if abs(datetime.now(UTC) - datetime.fromisoformat(real)) > timedelta(hours=1):
+            return real  # a time of the data
+        instant = _FIRST_TIME + timedelta(minutes=self._last)
+        return self._shown.setdefault(real, instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 
 
-def _output(command: str) -> str:
-    program, *arguments = shlex.split(command)
-    if program != "omnigraph":
-        message = f"a session runs omnigraph, not {program}"
-        raise ValueError(message)
-    result = subprocess.run(
-        [sys.executable, "-m", "omnigraph", *arguments],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return result.stdout
+def _stable_versions(output: str) -> str:
+    """Versions of tables are drawn anew, with 19 or 20 digits; their column is made as wide as it can be."""
+    found = list(dict.fromkeys(_VERSION.findall(output)))
+    if not found:
+        return output
+    lines = output.splitlines(keepends=True)
+    width = max(map(len, found))
+    start = next((line.index("version ") for line in lines if line.startswith("table ")), None)
+    for number, line in enumerate(lines):
+        if start is not None and line[start - 2 : start] == "  " and len(line) > start + width:
+            cell = line[start : start + width].rstrip()
+            lines[number] = line[:start] + cell.ljust(_VERSION_WIDTH) + line[start + width :]
+    names = {real: str(9_223_372_036_854_775_808 + place) for place, real in enumerate(found, start=1)}
+    return _VERSION.sub(lambda one: names[one.group()].ljust(len(one.group())), "".join(lines))
+
+
+def _in_process(arguments: list[str], directory: Path) -> str:
+    """What a command prints, stdout and stderr as they come; a process of its own would take a second to start."""
+    printed = TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True)
+    with _standing_in(directory), _without_input(), redirect_stdout(printed), redirect_stderr(printed):
+        main(arguments)
+    printed.flush()
+    return printed.buffer.getvalue().decode()
+
+
+@contextmanager
+def _standing_in(directory: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _without_input() -> Iterator[None]:
+    before = sys.stdin
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        sys.stdin = nothing
+        try:
+            yield
+        finally:
+            sys.stdin = before
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Makes the virtual environment: Python 3.11+, uv, the locked dependencies, this package.
+# Makes a virtual environment: Python 3.11+, uv, the locked dependencies, this package.
+# `setup.sh VENV` for everything but `make bench`; `setup.sh VENV requirements-bench.lock` adds the peers to that.
 # Does nothing when the environment was made from the same lock, by the same Python, at the same place.
 set -euo pipefail
-venv=${1:?usage: setup.sh VENV}
+venv=${1:?usage: setup.sh VENV [MORE.lock]}
+locks=(requirements.lock ${2:+"$2"})
 python=${PYTHON:-python3}
 uv_version=0.13.7
 
@@ -20,7 +22,7 @@ if command -v flock >/dev/null; then
   flock 9
 fi
 
-made_from="$(cat requirements.lock pyproject.toml tools/setup.sh | cksum) $PWD $("$python" -c 'import sys; print(sys.version)')"
+made_from="$(cat "${locks[@]}" pyproject.toml tools/setup.sh | cksum) $PWD $("$python" -c 'import sys; print(sys.version)')"
 if [ "$(cat "$venv/.ready" 2>/dev/null)" = "$made_from" ] && "$venv/bin/python" -c '' 2>/dev/null; then
   exit 0
 fi
@@ -39,9 +41,9 @@ if [ "$("$venv/bin/uv" --version 2>/dev/null | cut -d' ' -f2)" != "$uv_version" 
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$uv_version"
 fi
 # uv is quicker and removes what is no longer locked, but does not know pip's settings (a mirror, a certificate).
-if ! "$venv/bin/uv" pip sync --quiet --python "$venv/bin/python" --require-hashes requirements.lock; then
+if ! "$venv/bin/uv" pip sync --quiet --python "$venv/bin/python" --require-hashes "${locks[@]}"; then
   echo "uv could not install the locked packages; trying pip" >&2
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes "${locks[@]/#/--requirement=}"
 fi
 # The build tools are locked too: without isolation nothing is fetched that the lock does not name.
 "$venv/bin/uv" pip install --quiet --offline --python "$venv/bin/python" --no-deps --no-build-isolation --editable .

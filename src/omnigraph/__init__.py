@@ -13,34 +13,47 @@ if TYPE_CHECKING:
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError
     from omnigraph.commit.plan import ConflictError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
-    from omnigraph.commit.refs import CommitMissingError
+    from omnigraph.commit.refs import BranchMissingError, CommitMissingError
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.config.environment import BadVariableError
     from omnigraph.config.opening import create_graph, open_graph
+    from omnigraph.engine.budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
+    from omnigraph.engine.bulk.incoming import LoadMode
+    from omnigraph.engine.bulk.refusals import LoadError
+    from omnigraph.engine.output.grouping import AggregateOverflowError
     from omnigraph.engine.record_error import RecordError
+    from omnigraph.engine.result import LibraryMissingError, Result
     from omnigraph.engine.violations import ConstraintError
-    from omnigraph.errors import NotAMutationError, QueryAmbiguousError, QueryMissingError
+    from omnigraph.errors import NotAMutationError, NotAReadError, QueryAmbiguousError, QueryMissingError
     from omnigraph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
+    from omnigraph.ops.blob import BlobPropertyMissingError, RowMissingError
     from omnigraph.ops.create import PlaceTakenError
     from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
     from omnigraph.ops.history import BadFilterError
+    from omnigraph.ops.load_call import LoadResult
     from omnigraph.ops.mutate import MutationResult
     from omnigraph.ops.operations import Operations
+    from omnigraph.ops.query import TargetAmbiguousError
     from omnigraph.ops.session import ReadOnlyError
     from omnigraph.ops.table import TypeMissingError
     from omnigraph.options import Durability, Options
     from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
+    from omnigraph.storage.blob_sources import BlobSourceError
     from omnigraph.storage.handles import PinUnreadableError
     from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
     from omnigraph.storage.swap_errors import NewestVersionDamagedError
     from omnigraph.storage.uri import BadUriError
 
 __all__ = [
+    "AggregateOverflowError",
     "BadFilterError",
     "BadUriError",
     "BadVariableError",
+    "BlobPropertyMissingError",
+    "BlobSourceError",
+    "BranchMissingError",
     "Commit",
     "CommitMissingError",
     "ConflictError",
@@ -53,11 +66,16 @@ __all__ = [
     "FormatRefusedError",
     "Graph",
     "Kind",
+    "LibraryMissingError",
+    "LoadError",
+    "LoadMode",
+    "LoadResult",
     "ManifestCorruptError",
     "MutationResult",
     "NewestVersionDamagedError",
     "NotAGraphError",
     "NotAMutationError",
+    "NotAReadError",
     "OmnigraphError",
     "Operations",
     "Options",
@@ -68,14 +86,20 @@ __all__ = [
     "PinUnreadableError",
     "PlaceTakenError",
     "QueryAmbiguousError",
+    "QueryCancelledError",
+    "QueryMemoryError",
     "QueryMissingError",
+    "QueryTimeoutError",
     "ReadOnlyError",
     "RecordError",
+    "Result",
+    "RowMissingError",
     "Runtime",
     "Snapshot",
     "SourceError",
     "StoreDeniedError",
     "StoreUnavailableError",
+    "TargetAmbiguousError",
     "TypeMissingError",
     "__version__",
     "create_graph",
@@ -89,25 +113,34 @@ _HOMES = {
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError"),
     "commit.plan": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
-    "commit.refs": ("CommitMissingError",),
+    "commit.refs": ("BranchMissingError", "CommitMissingError"),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
     "config.opening": ("create_graph", "open_graph"),
     "engine.violations": ("ConstraintError",),
-    "errors": ("NotAMutationError", "QueryAmbiguousError", "QueryMissingError"),
+    "engine.bulk.incoming": ("LoadMode",),
+    "engine.bulk.refusals": ("LoadError",),
+    "engine.budget": ("QueryCancelledError", "QueryMemoryError", "QueryTimeoutError"),
+    "engine.output.grouping": ("AggregateOverflowError",),
+    "engine.result": ("LibraryMissingError", "Result"),
+    "errors": ("NotAMutationError", "NotAReadError", "QueryAmbiguousError", "QueryMissingError"),
     "engine.record_error": ("RecordError",),
     "graph": ("Graph",),
     "lang.diagnostics": ("SourceError",),
+    "ops.blob": ("BlobPropertyMissingError", "RowMissingError"),
     "ops.create": ("PlaceTakenError",),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
     "ops.history": ("BadFilterError",),
+    "ops.load_call": ("LoadResult",),
     "ops.mutate": ("MutationResult",),
     "ops.operations": ("Operations",),
+    "ops.query": ("TargetAmbiguousError",),
     "ops.session": ("ReadOnlyError",),
     "ops.table": ("TypeMissingError",),
     "query.params": ("ParameterError",),
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
+    "storage.blob_sources": ("BlobSourceError",),
     "storage.handles": ("PinUnreadableError",),
     "storage.objects": ("StoreDeniedError", "StoreUnavailableError"),
     "storage.swap_errors": ("NewestVersionDamagedError",),

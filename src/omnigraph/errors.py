@@ -184,6 +184,20 @@ class NotAMutationError(OmnigraphError):
         return f"the query `{self.name}` only reads; run it as a query, not as a mutation"
 
 
+class NotAReadError(OmnigraphError):
+    """A query that changes the graph was given where one is read."""
+
+    kind = Kind.INVALID
+    code = "not_a_read"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"the query `{self.name}` changes the graph; run it as a mutation, not as a query"
+
+
 class OutputError(OmnigraphError):
     """What a command printed could not be written: a full disk, a closed file."""
 

@@ -1,18 +1,27 @@
 """The public face: a graph, each method one call into `ops`."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import BinaryIO
+from pathlib import Path
+from typing import IO, BinaryIO
 
 from omnigraph.commit.records import Commit, Snapshot
+from omnigraph.commit.refs import require_branch
+from omnigraph.engine.result import Result
 from omnigraph.lang.source import Source
+from omnigraph.ops.blob import read_blob
 from omnigraph.ops.create import create
-from omnigraph.ops.export import Exported, ExportFormat, export_graph
+from omnigraph.ops.embed import DEFAULT_BATCH, EmbedCall, EmbedProgress, EmbedResult, embed
+from omnigraph.ops.explain import Explained, explain
+from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, export_graph
 from omnigraph.ops.history import list_commits, show_commit
+from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
+from omnigraph.ops.load_arguments import GraphData, TypedData, load_input
 from omnigraph.ops.mutate import MutationCall, MutationResult, mutate
 from omnigraph.ops.open import open_session
 from omnigraph.ops.operations import Operations, list_operations
+from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import pinned_table
 from omnigraph.runtime import Runtime
@@ -86,12 +95,74 @@ class Graph:
         """
         return show_commit(self._session, commit_id)
 
+    def query(
+        self,
+        source: str | Source,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> Result:
+        """Run the query of that name, or the only one of the text, on one state of the graph.
+
+        That is the branch's newest, which has every commit acknowledged before this call, or that of a commit's id
+        (`snapshot`) or of an instant (`at`). `seconds` and `memory_bytes` are what it may use, if not what the options
+        say.
+
+        Raises:
+            SourceError: The text has mistakes.
+            QueryMissingError, QueryAmbiguousError, NotAReadError: It is not clear, or not right, what to run.
+            ParameterError: The parameters don't fit.
+            BranchMissingError, CommitMissingError, TargetAmbiguousError: There is no such state.
+            AggregateOverflowError: A sum or count is too large for its type.
+            QueryTimeoutError, QueryMemoryError: It needs more than it may use.
+        """
+        call = QueryCall(
+            source=_source(source),
+            name=name,
+            params=params or {},
+            branch=branch,
+            snapshot=snapshot,
+            at=at,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+        )
+        return query(self._session, call)
+
+    def explain(
+        self,
+        source: str | Source,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        analyze: bool = False,
+    ) -> Explained:
+        """How `query` would run: the steps, with how many rows each is expected to have and how they are found.
+
+        With `analyze` the query is run, and the steps say what they really did.
+
+        Raises:
+            What `query` raises.
+        """
+        call = QueryCall(
+            source=_source(source), name=name, params=params or {}, branch=branch, snapshot=snapshot, at=at
+        )
+        return explain(self._session, call, analyze=analyze)
+
     def mutate(
         self,
         source: str | Source,
         *,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
+        branch: str = "main",
         actor: str = "anonymous",
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -107,11 +178,13 @@ class Graph:
             QueryMissingError, QueryAmbiguousError, NotAMutationError: It is not clear, or not right, what to run.
             ParameterError: The parameters don't fit.
             ConstraintError: The result would break the schema; it says how, up to 20 times.
+            BlobSourceError: A Blob is given by a URI that the settings don't allow, or that can't be read.
+            BranchMissingError: There is no such branch.
             ConflictError: Somebody else changed what this relied on: read again and retry.
         """
-        text = source if isinstance(source, Source) else Source(source, "query.gq")
+        require_branch(self._session.log, branch)
         call = MutationCall(
-            source=text,
+            source=_source(source),
             name=name,
             params=params or {},
             actor=actor,
@@ -121,28 +194,152 @@ class Graph:
         )
         return mutate(self._session, call)
 
+    def load(  # noqa: PLR0913 - all but the data by name
+        self,
+        data: GraphData | None = None,
+        *,
+        mode: LoadMode | str,
+        nodes: Mapping[str, TypedData] | None = None,
+        edges: Mapping[str, TypedData] | None = None,
+        map: Mapping[str, str] | None = None,
+        branch: str = "main",
+        actor: str = "anonymous",
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        on_error: str | os.PathLike[str] | None = None,
+        max_errors: int | None = None,
+        dry_run: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> LoadResult:
+        """Load records: all of them in one commit, or nothing.
+
+        Args:
+            data: Graph JSONL, by its path or as a binary file, or several of these; or its records as mappings.
+            mode: `append` adds rows, and one whose id exists is an error. `merge` adds and updates by id: what a
+                record leaves out stays, an explicit null clears. `overwrite` replaces the tables that the input names.
+            nodes: Rows of one node type by its name: Parquet, CSV, ORC or JSONL files, or a table of Arrow, pandas or
+                polars.
+            edges: The same for edge types.
+            map: Which column holds a property, where their names differ: `{"Person.name": "full_name"}`.
+            branch: The branch to load into.
+            actor: Who the commit is by.
+            message: A message to keep with the commit.
+            idempotency_key: With a key that a commit already has, nothing is done and the answer is what it was then.
+            on_error: A directory for records that can't be loaded; the others are. Without it one fails the load.
+            max_errors: With a directory, how many records may go there before the load fails.
+            dry_run: Check everything and write nothing.
+            progress: Is told how far the load is, again and again.
+
+        Raises:
+            LoadError: Records can't be loaded; it says why, up to 20 times.
+            RecordError, ColumnError, FileDamagedError: The input can't be read at all.
+            ConflictError: Somebody else changed what this relied on: read again and retry.
+            BranchMissingError: There is no such branch.
+        """
+        require_branch(self._session.log, branch)
+        call = LoadCall(
+            input=load_input(data, nodes, edges, map),
+            mode=LoadMode(mode),
+            actor=actor,
+            message=message,
+            idempotency_key=idempotency_key,
+            on_error=None if on_error is None else Path(on_error),
+            max_errors=max_errors,
+            is_dry_run=dry_run,
+            progress=progress,
+        )
+        return load(self._session, call)
+
     def export(
         self,
         target: str | os.PathLike[str] | BinaryIO,
         *,
         format: ExportFormat | str = ExportFormat.JSONL,
         types: Sequence[str] | None = None,
+        branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        progress: Callable[[ExportProgress], None] | None = None,
     ) -> Exported:
         """Write the graph's rows, of the newest state, a commit's id or an instant; `load` takes what this writes.
 
         Graph JSONL goes to a file or a binary writer: node types then edge types in declared order, rows by id.
-        Parquet goes to a directory, one file for each type. `types` are the only ones to write.
+        Parquet goes to a directory, one file for each type. `types` are the only ones to write. `progress` is told how
+        far it is, again and again.
 
         Raises:
             TypeMissingError: The schema of that snapshot has no such type.
             CommitMissingError: The history has no such commit, or nothing that early.
+            BranchMissingError: There is no such branch.
             ExportTargetError: The target can't be written.
         """
+        require_branch(self._session.log, branch)
         state = self.snapshot(snapshot=snapshot, at=at)
-        return export_graph(self._session, state, target, format=ExportFormat(format), types=types)
+        return export_graph(self._session, state, target, format=ExportFormat(format), types=types, progress=progress)
+
+    def blob(
+        self,
+        type_name: str,
+        id: str,
+        property: str,
+        *,
+        snapshot: str | None = None,
+        at: datetime | None = None,
+    ) -> IO[bytes] | None:
+        """The bytes of a Blob property of one node or edge, as a stream that reads as it is asked; None for a null.
+
+        It is of one state (the newest, a commit's id or an instant), whatever is written meanwhile.
+
+        Raises:
+            TypeMissingError, BlobPropertyMissingError, RowMissingError: There is no such thing.
+            CommitMissingError: The history has no such commit, or nothing that early.
+        """
+        return read_blob(self._session, self.snapshot(snapshot=snapshot, at=at), type_name, id, property)
+
+    def embed(  # noqa: PLR0913 - the choices of a run, all by name but the type
+        self,
+        type_name: str,
+        *,
+        property: str | None = None,
+        batch: int | None = None,
+        limit: int | None = None,
+        all: bool = False,
+        dry_run: bool = False,
+        branch: str = "main",
+        actor: str = "anonymous",
+        message: str | None = None,
+        progress: Callable[[EmbedProgress], None] | None = None,
+    ) -> EmbedResult:
+        """Compute the vectors that `@embed` declares and that are missing, through the configured provider.
+
+        Each `batch` of rows is a commit, so a run that stops has not worked in vain. With `all`, vectors that are there
+        are computed anew; with `dry_run`, rows are only counted.
+
+        Raises:
+            TypeMissingError, NotEmbeddedError: There is nothing of that name to compute.
+            NoProviderError, ProviderSettingsError: No provider is configured, or not rightly.
+            ModelDiffersError, VectorSizeError: Its model or size is not what the schema declares.
+            ProviderRefusedError, ProviderFailedError: It gave no answer.
+            BranchMissingError: There is no such branch.
+            ConflictError: Others kept changing the rows of a batch; what was committed before stays.
+        """
+        require_branch(self._session.log, branch)
+        call = EmbedCall(
+            type_name=type_name,
+            property=property,
+            batch=DEFAULT_BATCH if batch is None else batch,
+            limit=limit,
+            all=all,
+            dry_run=dry_run,
+            actor=actor,
+            message=message,
+        )
+        return embed(self._session, call, progress)
 
     def operations(self) -> Operations:
         """Operations that are at work, or died and wait for recovery. They block nobody."""
         return list_operations(self._session)
+
+
+def _source(text: str | Source) -> Source:
+    return text if isinstance(text, Source) else Source(text, "query.gq")

@@ -13,6 +13,45 @@ class Durability(Enum):
     """The operating system has it: it survives a crash of the process, not of the machine."""
 
 
+class Traversal(Enum):
+    """How edges are followed; every way gives the same answers."""
+
+    AUTO = "auto"
+    """By cost, hop by hop."""
+    INDEXED = "indexed"
+    """By looking edges up in their tables."""
+    CSR = "csr"
+    """By adjacency lists of the whole edge table, in memory."""
+
+
+class EmbedProvider(Enum):
+    """Who turns texts into vectors."""
+
+    NONE = "none"
+    """Nobody: a text where a vector is needed is refused."""
+    HASH = "hash"
+    """Feature hashing, in this process: no model, only words."""
+    OPENAI = "openai"
+    """A server that speaks OpenAI's HTTP interface."""
+
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedOptions:
+    """How vectors are computed from texts."""
+
+    provider: EmbedProvider = EmbedProvider.NONE
+    url: str | None = None
+    """Where the server is; None: OpenAI."""
+    model: str | None = None
+    key: str | None = field(default=None, repr=False)
+    """What the server wants to know of the caller. Never shown or logged."""
+    timeout_seconds: float = 60.0
+    """How long one request may take."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """All settings; every one has a safe default."""
@@ -35,5 +74,22 @@ class Options:
     """How many sealed fragments there may be before they are merged."""
     manifest_versions: int = 200
     """How many old manifest versions are kept as a fence against stalled writers."""
+    cache_bytes: int | None = None
+    """How much memory a graph's reads may keep between queries; None is a quarter of the machine's."""
+    traversal_mode: Traversal = Traversal.AUTO
+    derived_cache: bool = True
+    """Whether what was derived from tables at some expense is kept beside them, for the next process."""
+    query_seconds: float | None = None
+    """How long a query may run, unless its caller says otherwise; None: as long as it takes."""
+    query_memory_bytes: int | None = 2 * 1024**3
+    """How much memory a query may use for itself, beside what reads keep; None: whatever it needs."""
+    query_text_characters: int = 1024 * 1024
+    """The longest text that is taken as a query or a file of them; a door for strangers takes less."""
     storage: dict[str, str] = field(default_factory=dict)
     """Options for the object store (credentials, endpoint), by Lance's names; empty: the AWS_* environment."""
+    blob_sources: tuple[str, ...] = ()
+    """Places, as `file:///directory` or `s3://bucket/prefix`, whose objects a Blob value may name; none: only bytes."""
+    blob_bytes: int = 256 * 1024 * 1024
+    """The most bytes that such an object may have."""
+    embedding: EmbedOptions = field(default_factory=EmbedOptions)
+    """How vectors are computed from texts."""

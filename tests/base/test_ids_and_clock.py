@@ -4,9 +4,10 @@ import threading
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from ulid import ULID
 
 from omnigraph.clock import instant_text, parse_instant
-from omnigraph.ids import SystemIds
+from omnigraph.ids import ULID_LENGTH, SystemIds, ulid_texts
 
 
 class StandingClock:
@@ -45,6 +46,27 @@ def test_ulids_stay_in_order_when_the_clock_steps_back() -> None:
     second = ids.ulid()
 
     assert first < second
+
+
+@pytest.mark.parametrize("first", [0, 2**60 - 3, 2**61 - 2, 2**80 - 2, 2**128 - 5])
+def test_many_ulids_at_once_are_those_that_follow_each_other(first: int) -> None:
+    texts = ulid_texts(first, 5).decode()
+
+    made = [texts[start : start + ULID_LENGTH] for start in range(0, len(texts), ULID_LENGTH)]
+
+    assert made == [str(ULID.from_int(first + number)) for number in range(5)]
+
+
+def test_many_ulids_at_once_lie_between_those_before_and_behind() -> None:
+    ids = SystemIds(StandingClock(NOON))
+    before = ids.ulid()
+    texts = ids.ulids(3).decode()
+    behind = ids.ulid()
+
+    made = [before, texts[:26], texts[26:52], texts[52:], behind]
+
+    assert made == sorted(set(made))
+    assert ids.ulids(0) == b""
 
 
 def test_ulids_of_many_threads_are_unique() -> None:

@@ -1,10 +1,12 @@
-"""`omnigraph explain`: the logical plan of one query, without a graph."""
+"""`omnigraph explain`: the logical plan of one query without a graph, and the steps of its plan on one."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+import omnigraph as og
+from mutating import new_graph, run
 from omnigraph.cli.main import main
 
 SCHEMA = "node Person { name: String  age: I32?  @key(name) }\nedge Knows: Person -> Person\n"
@@ -95,3 +97,94 @@ def test_the_query_is_named_in_exactly_one_way(
 
     assert code == 2
     assert "either --query FILE or -e TEXT" in capsys.readouterr().err
+
+
+# --- on a graph -----------------------------------------------------------------------------------------------
+
+FRIENDS = "query friends($n: String) { match { $p: Person { name: $n } $p knows $f } return { $f.name } limit 3 }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    made = new_graph(tmp_path)
+    run(made, 'insert Person { name: "ada" } insert Person { name: "bob" } insert Knows { from: "ada", to: "bob" }')
+    return made
+
+
+def test_the_plan_on_a_graph_names_its_commit_and_its_steps(
+    graph: og.Graph, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["explain", graph.uri, "-e", FRIENDS, "--param", "n=ada"])
+
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    assert captured.out.startswith(f"query friends at main, commit {graph.snapshot().commit.id}\n")
+    assert "Knows" in captured.out
+    assert "limit 3" in captured.out
+    assert " ms" not in captured.out
+
+
+def test_an_analysed_plan_says_what_each_step_did(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["explain", "friends", "--store", graph.uri, "-e", FRIENDS, "--param", "n=ada", "--analyze"])
+
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    assert captured.out.splitlines()[-1].startswith("1 row in ")
+    assert captured.out.splitlines()[-1].endswith(" ms")
+
+
+def test_a_plan_on_a_graph_is_one_json_document(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["explain", graph.uri, "-e", FRIENDS, "--params", '{"n": "ada"}', "--analyze", "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (document["query_name"], document["target"]) == ("friends", {"branch": "main"})
+    assert document["commit_id"] == graph.snapshot().commit.id
+    assert document["measured"]["rows"] == 1
+
+
+def test_the_plan_of_a_past_state_is_asked(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    first = graph.commits()[-1].id
+
+    code = main(["explain", graph.uri, "-e", FRIENDS, "--param", "n=ada", "--snapshot", first])
+
+    assert code == 0
+    assert f"commit {first}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words, code, problem",
+    [
+        (["-e", FRIENDS], 1, "`$n: String` is missing"),
+        (["-e", 'query d() { delete Person where name = "a" }'], 1, "changes the graph"),
+        (["-e", FRIENDS, "--param", "n=a", "--branch", "b"], 4, "no branch `b`"),
+        (["-e", FRIENDS, "--snapshot", "a", "--at", "2026-01-01T00:00:00Z"], 2, "either --snapshot or --at"),
+        (["-e", FRIENDS, "--schema", "s.pg", "--analyze"], 2, "a schema has no rows"),
+        (["more", "-e", FRIENDS, "--schema", "s.pg"], 2, "either a graph or --schema"),
+    ],
+)
+def test_what_can_t_be_explained_is_refused(
+    graph: og.Graph, words: list[str], code: int, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = main(["explain", graph.uri, *words])
+
+    captured = capsys.readouterr()
+    assert found == code, captured.err
+    assert problem in captured.err
+    assert captured.out == ""
+
+
+def test_without_a_graph_or_a_schema_there_is_nothing_to_explain_it_on(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["explain", "-e", FRIENDS])
+
+    assert code == 2
+    assert "name the graph" in capsys.readouterr().err
+
+
+def test_an_explained_query_changes_nothing(graph: og.Graph) -> None:
+    before = graph.snapshot().commit.id
+
+    explained = graph.explain(FRIENDS, params={"n": "ada"}, analyze=True)
+
+    assert explained.measured is not None
+    assert graph.snapshot().commit.id == before

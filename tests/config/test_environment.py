@@ -53,3 +53,62 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused(variable: str) -> None:
 
 def test_a_fault_is_armed_by_the_environment() -> None:
     assert isinstance(runtime_from({"OMNIGRAPH_FAULT": "publish.armed=error"}).faults, ArmedFaults)
+
+
+def test_places_of_blobs_are_separated_by_spaces() -> None:
+    runtime = runtime_from({"OMNIGRAPH_BLOB_SOURCES": "file:///srv/pictures  s3://bucket/pictures"})
+
+    assert runtime.options.blob_sources == ("file:///srv/pictures", "s3://bucket/pictures")
+
+
+@pytest.mark.parametrize("place", ["/srv/pictures", "http://host/", "file:relative", "s3://", "file:///a/../b"])
+def test_a_place_of_blobs_that_is_none_is_refused(place: str) -> None:
+    with pytest.raises(BadVariableError, match="write file:///directory or s3://bucket/prefix") as refused:
+        runtime_from({"OMNIGRAPH_BLOB_SOURCES": f"s3://bucket {place}"})
+
+    assert refused.value.value == place
+
+
+def test_the_time_and_memory_of_a_query_are_settings() -> None:
+    options = runtime_from({"OMNIGRAPH_QUERY_SECONDS": "2.5", "OMNIGRAPH_QUERY_MEMORY_BYTES": "1000000"}).options
+
+    assert (options.query_seconds, options.query_memory_bytes) == (2.5, 1_000_000)
+
+
+def test_a_query_may_be_given_no_limits() -> None:
+    options = runtime_from({"OMNIGRAPH_QUERY_SECONDS": "none", "OMNIGRAPH_QUERY_MEMORY_BYTES": "none"}).options
+
+    assert (options.query_seconds, options.query_memory_bytes) == (None, None)
+
+
+@pytest.mark.parametrize("variable", ["OMNIGRAPH_QUERY_SECONDS", "OMNIGRAPH_QUERY_MEMORY_BYTES"])
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "nan", "inf"])
+def test_a_limit_of_queries_is_a_number_above_zero(variable: str, value: str) -> None:
+    with pytest.raises(BadVariableError, match="write a number above 0, or `none`"):
+        runtime_from({variable: value})
+
+
+def test_what_reads_keep_is_set_by_the_environment() -> None:
+    environment = {
+        "OMNIGRAPH_CACHE_BYTES": "1000000",
+        "OMNIGRAPH_TRAVERSAL_MODE": "csr",
+        "OMNIGRAPH_DERIVED_CACHE": "off",
+    }
+
+    options = runtime_from(environment).options
+
+    assert (options.cache_bytes, options.traversal_mode.value, options.derived_cache) == (1_000_000, "csr", False)
+
+
+@pytest.mark.parametrize(
+    "variable, value, way_out",
+    [
+        ("OMNIGRAPH_CACHE_BYTES", "1 GB", "write a whole number of bytes"),
+        ("OMNIGRAPH_CACHE_BYTES", "-1", "write a whole number of bytes"),
+        ("OMNIGRAPH_TRAVERSAL_MODE", "magic", "write one of auto, indexed, csr"),
+        ("OMNIGRAPH_DERIVED_CACHE", "maybe", "write true or false"),
+    ],
+)
+def test_a_setting_of_reads_that_means_nothing_is_refused(variable: str, value: str, way_out: str) -> None:
+    with pytest.raises(BadVariableError, match=f"{variable} is `{value}`; {way_out}"):
+        runtime_from({variable: value})

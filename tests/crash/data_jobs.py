@@ -23,6 +23,21 @@ MUTATIONS = {
     "update": 'update Person set { age: 50 } where age > 0 update Knows set { since: 50 } where from = "a"',
     "delete": 'delete Person where name = "b"',
 }
+LOADS = {
+    "load append": (
+        '{"edge": "Knows", "from": "z", "to": "a"}',
+        '{"type": "Person", "data": {"name": "z", "age": 26}}',
+    ),
+    "load merge": (
+        '{"type": "Person", "data": {"name": "a", "age": 100}}',
+        '{"type": "Person", "data": {"name": "z"}}',
+        '{"edge": "Knows", "from": "a", "to": "b", "data": {"since": null}}',
+    ),
+    "load overwrite": (
+        '{"type": "Person", "data": {"name": "a"}}',
+        '{"edge": "Knows", "from": "a", "to": "a"}',
+    ),
+}
 
 
 def opened(uri: str, *, is_victim: bool = False) -> og.Graph:
@@ -35,7 +50,12 @@ def opened(uri: str, *, is_victim: bool = False) -> og.Graph:
 
 def write(uri: str, kind: str) -> None:
     """Change two tables by one call."""
-    run(opened(uri, is_victim=True), MUTATIONS[kind])
+    graph = opened(uri, is_victim=True)
+    if kind in MUTATIONS:
+        run(graph, MUTATIONS[kind])
+    else:
+        lines = "".join(f"{line}\n" for line in LOADS[kind])
+        graph.load(io.BytesIO(lines.encode()), mode=kind.removeprefix("load "))
 
 
 def look(uri: str) -> list[Any]:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from crash.data_jobs import MUTATIONS, SEED, contents
+from crash.data_jobs import LOADS, MUTATIONS, SEED, contents
 from crash.test_writers import AFTER_SWAP, POINTS
 from mutating import new_graph, run
 from zygote import Zygote
+
+KINDS = (*MUTATIONS, *LOADS)
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +21,7 @@ def zygote() -> Iterator[Zygote]:
 
 
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("kind", MUTATIONS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_call_leaves_all_or_nothing(kind: str, point: str, tmp_path: Path, zygote: Zygote) -> None:
     graph = new_graph(tmp_path)
     run(graph, SEED)
@@ -37,11 +39,11 @@ def test_a_killed_call_leaves_all_or_nothing(kind: str, point: str, tmp_path: Pa
     assert len(next_write.result) == len(seen.result) + 2
     assert settled.error is None
     assert settled.result["sidecars"] == 0
-    if point != "publish.staged":
+    if kind in LOADS or point != "publish.staged":  # a load arms its sidecar before it writes the first file
         assert settled.result["orphans"] == []
 
 
-@pytest.mark.parametrize("kind", MUTATIONS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_call_that_lives_is_seen_whole(kind: str, tmp_path: Path, zygote: Zygote) -> None:
     killed, lived = new_graph(tmp_path / "killed"), new_graph(tmp_path / "lived")
     for graph in (killed, lived):

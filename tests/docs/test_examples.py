@@ -31,6 +31,10 @@ def test_the_tour_goes_through() -> None:
         "error: @card violation on WorksAt: 'Grace' has 2 edges (max 1)",
     ]
     assert "$ omnigraph lint" in result.stdout
+    assert "name    age\nEdsger   41\nAlan     32\n" in result.stdout
+    assert "company  pairs  closeness\nAcme         3        0.9\n" in result.stdout
+    assert "1. scan $me: Person  key, ~1 row  [1 row, " in result.stdout
+    assert "Grace    Runs the compiler team" in result.stdout
 
 
 def test_the_mistakes_of_the_tour_are_five(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,4 +101,20 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     )
 
     assert result.returncode == 0, result.stderr
-    assert "['ada']\n0\n" in result.stdout
+    assert "['load', 'init']\n" in result.stdout
+    assert "{'q.name': 'Grace'}" in result.stdout
+
+
+@pytest.mark.parametrize("page", ["docs/tutorial/first-graph.md", "docs/how-to/load-data.md"])
+def test_the_python_of_a_page_runs(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    graph = str(tmp_path / "people.omni")
+    main(["init", graph, "--schema", str(ROOT / "examples/people/schema.pg")])
+    main(["load", graph, "--mode", "append", "--data", str(ROOT / "examples/people/people.jsonl")])
+    capsys.readouterr()
+
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip()

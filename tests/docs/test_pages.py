@@ -78,6 +78,15 @@ def test_the_index_of_decisions_is_complete_and_in_order() -> None:
         assert name.startswith(f"{int(number):04d}-")
 
 
+def test_every_room_is_described() -> None:
+    rooms = {path.parent.name for path in (ROOT / "src" / "omnigraph").glob("**/__init__.py")} - {"omnigraph", "rules"}
+    described = re.findall(
+        r"^\| `(\w+)` \|", (ROOT / "docs/explanation/architecture.md").read_text("utf-8"), re.MULTILINE
+    )
+
+    assert rooms - set(described) == set()
+
+
 def test_the_glossary_has_each_word_once_in_order() -> None:
     tables = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("|---|---|\n")[1:]
     words = [re.findall(r"^\| (?!word \|)([^|]+) \|", table, re.MULTILINE) for table in tables]

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.predicates import Inputs, SearchNotHereError, evaluate, holding, pushed
-from omnigraph.query.expr import Expr, TextMatch, TextMode, walk
+from omnigraph.engine.predicates import Inputs, evaluate, pushed
+from omnigraph.engine.row_filter import holding
+from omnigraph.query.expr import Expr, TextMatch, walk
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.types import Scalar
 from property_profiles import SOME_AND_MANY, profile
 from query import evaluate as meaning
-from query.predicates import NOWHERE, PROPS, compare, const, predicates, prop, random_params, random_rows
+from query.predicates import PROPS, compare, const, predicates, prop, random_params, random_rows
 
 SCHEMA = pa.schema([(name, arrow_type(type_)) for name, (type_, _) in PROPS.items()])
 PREDICATES = predicates(("p",)).filter(lambda expr: not any(isinstance(part, TextMatch) for part in walk(expr)))
@@ -80,10 +81,3 @@ def test_floats_are_never_pushed() -> None:
     predicate = compare(prop("score"), "=", const(0.0, Scalar.F32))
 
     assert pushed(predicate, Inputs({}, meaning.NOW)) is None
-
-
-def test_a_search_is_refused() -> None:
-    search = TextMatch(mode=TextMode.ANY, prop=prop("name"), query=const("a"), origin=NOWHERE)
-
-    with pytest.raises(SearchNotHereError):
-        evaluate(search, SCHEMA.empty_table(), Inputs({}, meaning.NOW))

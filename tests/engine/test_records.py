@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from omnigraph.engine.json_lines import lines_of
+from omnigraph.engine.line_blocks import line_blocks
 from omnigraph.engine.record_error import RecordError
 from omnigraph.engine.records import read_graph_records
 from omnigraph.schema.arrow import arrow_schema
@@ -136,22 +136,38 @@ def test_without_a_key_an_id_is_given_or_made() -> None:
 # --- streaming ---------------------------------------------------------------------------------------
 
 
+def numbered(data: bytes, size: int, limit: int, rows: int) -> tuple[list[tuple[int, bytes]], list[int]]:
+    """The lines that hold records with their numbers, and the numbers of those that are too long."""
+    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+    kept: list[tuple[int, bytes]] = []
+    too_long: list[int] = []
+    for block in line_blocks(chunks, limit=limit, rows=rows, size=20):
+        assert len(block.offsets) - 1 <= rows
+        kept += [(block.first + position, block.line(position)) for position in block.chosen.tolist()]
+        too_long += block.too_long
+    return kept, too_long
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_lines_are_found_however_the_chunks_fall(size: int) -> None:
-    data = b"first\n\nthird, longer\nfourth"
-    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+def test_lines_are_found_however_the_chunks_fall(size: int, rows: int) -> None:
+    data = b"first\n\nthird, longer\n// no\n{fifth}\nsixth"
 
-    found = list(lines_of(chunks, limit=100))
+    kept, too_long = numbered(data, size, 100, rows)
 
-    assert found == [(1, b"first"), (2, b""), (3, b"third, longer"), (4, b"fourth")]
+    assert kept == [(1, b"first"), (3, b"third, longer"), (5, b"{fifth}"), (6, b"sixth")]
+    assert too_long == []
 
 
+@pytest.mark.parametrize("rows", [1, 100])
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
-def test_a_line_that_is_too_long_is_passed_over(size: int) -> None:
-    data = b"ab\n" + b"x" * 50 + b"\ncd\n" + b"y" * 11
-    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+def test_a_line_that_is_too_long_is_passed_over(size: int, rows: int) -> None:
+    data = b"ab\n" + b"x" * 50 + b"\ncd\n" + b"{" * 60 + b"\n{ef}\n" + b"y" * 11
 
-    assert list(lines_of(chunks, limit=10)) == [(1, b"ab"), (2, None), (3, b"cd"), (4, None)]
+    kept, too_long = numbered(data, size, 10, rows)
+
+    assert kept == [(1, b"ab"), (3, b"cd"), (5, b"{ef}")]
+    assert too_long == [2, 4, 6]
 
 
 def test_memory_does_not_grow_with_the_input() -> None:

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph.engine import typed_files
+from omnigraph.engine import typed_source
 from omnigraph.engine.record_error import ColumnError, RecordError
-from omnigraph.engine.typed_files import FileDamagedError, FileFormatError, TypedFile, read_typed_file
+from omnigraph.engine.typed_files import FileDamagedError, FileFormatError, TypedFile, read_typed
 from omnigraph.engine.typed_rows import TypedRows
 from omnigraph.errors import FileMissingError
 from omnigraph.schema.catalog import AnyType
@@ -25,15 +25,26 @@ def type_of(name: str) -> AnyType:
 
 def read(path: Path, type_name: str, **columns: str) -> list[TypedRows]:
     named = {name.rstrip("_"): column for name, column in columns.items()}
-    return list(read_typed_file(TypedFile(path=path, type=type_of(type_name), columns=named), runtime().ids))
+    return list(read_typed(TypedFile(path=path, type=type_of(type_name), columns=named), runtime().ids))
 
 
 def refusals(path: Path, type_name: str) -> list[RecordError]:
     errors: list[RecordError] = []
     file = TypedFile(path=path, type=type_of(type_name), columns={})
-    for _ in read_typed_file(file, runtime().ids, reject=lambda error, _: errors.append(error)):
+    for _ in read_typed(file, runtime().ids, reject=lambda error, _: errors.append(error)):
         pass
     return errors
+
+
+def sifted(path: Path, type_name: str) -> tuple[list[TypedRows], list[tuple[RecordError, bytes]]]:
+    rejected: list[tuple[RecordError, bytes]] = []
+    file = TypedFile(path=path, type=type_of(type_name), columns={})
+    found = list(read_typed(file, runtime().ids, reject=lambda error, text: rejected.append((error, text))))
+    return found, rejected
+
+
+def names(found: list[TypedRows]) -> list[str]:
+    return [name for part in found for name in part.rows["name"].to_pylist()]
 
 
 def written(path: Path, text: str) -> Path:
@@ -97,10 +108,16 @@ def test_an_empty_cell_of_a_required_number_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_row_with_too_few_cells_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "people.csv", "name,age\na,1\nb\n")
+    path = written(tmp_path / "people.csv", "name,age\na,1\nb\nc,3,4\nd,4\n")
 
-    with pytest.raises(FileDamagedError, match="Expected 2 columns, got 1"):
-        read(path, "Person")
+    found, rejected = sifted(path, "Person")
+
+    assert names(found) == ["a", "d"]
+    assert found[0].lines.to_pylist() == [1, 4]
+    assert [(error.line, error.reason, text) for error, text in rejected] == [
+        (2, "the row has 1 cell, the header has 2", b"b"),
+        (3, "the row has 3 cells, the header has 2", b"c,3,4"),
+    ]
 
 
 # --- columns -----------------------------------------------------------------------------------------
@@ -190,11 +207,11 @@ def test_an_unknown_name_in_a_jsonl_of_one_type_is_refused(tmp_path: Path) -> No
 
 def test_a_long_jsonl_is_read_in_parts_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "people.jsonl", "".join(f'{{"name":"{number}"}}\nbad\n' for number in range(10)))
-    monkeypatch.setattr(typed_files, "BATCH_ROWS", 3)
+    monkeypatch.setattr(typed_source, "BATCH_ROWS", 3)
     seen: list[int] = []
     file = TypedFile(path=path, type=type_of("Person"), columns={})
 
-    parts = list(read_typed_file(file, runtime().ids, reject=lambda error, _: seen.append(error.line)))
+    parts = list(read_typed(file, runtime().ids, reject=lambda error, _: seen.append(error.line)))
 
     assert len(parts) > 3
     assert [name for part in parts for name in part.rows["name"].to_pylist()] == [str(number) for number in range(10)]
@@ -282,7 +299,7 @@ def test_nulls_are_refused_where_a_value_is_required(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"none of .parquet, .csv, .jsonl"):
+    with pytest.raises(FileFormatError, match=r"none of .parquet, .orc, .csv, .jsonl"):
         read(tmp_path / "people.xlsx", "Person")
 
 

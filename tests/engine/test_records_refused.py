@@ -34,6 +34,13 @@ VALUES = [
         '"-9223372036854775809"',
         "expected a whole number from -9223372036854775808 to 9223372036854775807, got -9223372036854775809",
     ),
+    (
+        "i64",
+        "-9223372036854775809",
+        "expected a whole number from -9223372036854775808 to 9223372036854775807, got -9223372036854775809",
+    ),
+    ("u64", "-1", "expected a whole number from 0 to 18446744073709551615, got -1"),
+    ("u64", '"1e3"', 'expected a whole number from 0 to 18446744073709551615, got "1e3"'),
     ("u64", "18446744073709551616", "expected a whole number from 0 to 18446744073709551615, got 18446744073709551616"),
     ("f32", "1e39", "1e+39 is too large for F32"),
     ("f32", "16777217", "16777217 can't be held exactly by F32: write a fraction if rounding is meant"),
@@ -53,6 +60,7 @@ VALUES = [
     ("vec", "[1.0,2.0,null]", "item 3: expected a number, got null"),
     ("vec", "[1.0,2.0,1e39]", "item 3: 1e+39 is too large for F32"),
     ("tags", '["a",null]', "item 2: expected a string, got null"),
+    ("tags", '["a","\\udc00"]', "item 2: the string has half of a surrogate pair at character 1, which is no text"),
     ("tags", '"a"', 'expected a list of String, got "a"'),
     (
         "nums",
@@ -80,6 +88,16 @@ LINES = [
     ('{"type":"Person","data":{"name":"a', "the JSON ends before it is complete"),
     ('{"type":"File"} {}', "the line is not JSON: Extra data at character 17"),
     (b'{"type":"\xff"}', "the line is not UTF-8: byte 0xff at offset 9; save it as UTF-8"),
+    ('{"type":"Person","data":{"name":"a\\', "the JSON ends before it is complete"),
+    ('{"type":"Person","data":{"name":"a\\u12"}}', "the line is not JSON: Invalid \\uXXXX escape at character 36"),
+    (b'{"type":"Person"}\x00', "the line is not JSON: Extra data at character 18"),
+    (
+        b'{"type":"Person","data":{"name":"a\x01"}}',
+        "the line is not JSON: Invalid control character at character 35",
+    ),
+    ('{"type":"File","id":"\\ud800"}', "the string has half of a surrogate pair at character 1, which is no text"),
+    ('{"type":"Person","data":{"na\\ud800me":1}}', 'unknown property "na\\ud800me" of `Person`; did you mean `name`?'),
+    ('{"type":"Thing","data":{"text":{"a":{"b":1,"b":2}}}}', 'the key "b" is there twice'),
     ("[1]", "expected an object, got a list of 1 item"),
     ('{"type":"Person","data":{"name":"a","name":"b"}}', 'the key "name" is there twice'),
     ('{"type":"Person","type":"Person","data":{"name":"a"}}', 'the key "type" is there twice'),
@@ -120,7 +138,10 @@ LINES = [
     ('{"type":"File","data":{"body":"base64:A"}}', "the text behind `base64:` is not base64 with its padding"),
     (
         '{"type":"File","data":{"body":"file:///etc/passwd"}}',
-        'the URI "file:///etc/passwd" is not allowed by the settings of this graph; give "base64:…"',
+        (
+            "can't read the blob `file:///etc/passwd`: it is below none of the places that the settings of this graph"
+            " allow (OMNIGRAPH_BLOB_SOURCES)"
+        ),
     ),
     ('{"edge":"Knows","from":"a"}', "an edge needs `to`, the id of a node"),
     ('{"edge":"Knows","from":1,"to":"b"}', "expected a string, got 1"),

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
+from omnigraph.engine import blobs as blobs_module
 from omnigraph.engine.json_rows import json_lines
 from omnigraph.engine.records import read_graph_records
-from omnigraph.engine.typed_files import TypedFile, read_typed_file
+from omnigraph.engine.typed_files import TypedFile, read_typed
 from omnigraph.ops import export as export_module
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.schema.arrow import arrow_schema
@@ -142,7 +143,7 @@ def test_nulls_are_written(graph: og.Graph) -> None:
 
 def test_rows_that_lie_out_of_order_are_looked_up_in_batches(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     put(graph, "File", [{"id": f"{(number * 37) % 100:03}", "body": b"x"} for number in range(100)])
-    monkeypatch.setattr(export_module, "BATCH_ROWS_WITH_BLOBS", 7)
+    monkeypatch.setattr(blobs_module, "BATCH_ROWS", 7)
 
     ids = [json.loads(line)["id"] for line in exported(graph, types=["File"]).splitlines()]
 
@@ -220,7 +221,7 @@ def test_parquet_has_a_file_for_each_type_that_is_read_back(graph: og.Graph, tmp
     ]
     for name in ("Person", "Thing", "File", "Knows", "Likes"):
         (path,) = (tmp_path / "out").rglob(f"{name}.parquet")
-        (found,) = read_typed_file(TypedFile(path=path, type=type_of(name), columns={}), runtime().ids)
+        (found,) = read_typed(TypedFile(path=path, type=type_of(name), columns={}), runtime().ids)
         assert bits(found.rows) == bits(stored(graph, name))
 
 

@@ -229,15 +229,6 @@ def test_a_value_of_every_type_is_stored_as_it_is(tmp_path: Path) -> None:
     assert row == {"id": str(2**64 - 1), **values, "s": None}
 
 
-def test_blobs_are_refused_for_now(tmp_path: Path) -> None:
-    graph = new_graph(tmp_path, "node Doc { name: String @key  body: Blob? }")
-
-    with pytest.raises(og.OmnigraphError, match="`Doc` has the Blob property `body`") as refused:
-        run(graph, 'insert Doc { name: "a" }')
-
-    assert (refused.value.code, refused.value.kind) == ("blob_in_mutation", og.Kind.INVALID)
-
-
 # --- calls -----------------------------------------------------------------------------------------------------
 
 TWO = 'query one() { insert Person { name: "a" } }\nquery two() { insert Person { name: "b" } }'
@@ -272,11 +263,6 @@ def test_a_read_is_no_mutation(graph: og.Graph) -> None:
 def test_a_parameter_that_is_missing_is_told(graph: og.Graph) -> None:
     with pytest.raises(og.ParameterError, match=r"parameter `\$n: String` is missing"):
         graph.mutate("query q($n: String) { insert Person { name: $n } }")
-
-
-def test_a_search_does_not_choose_what_is_changed(graph: og.Graph) -> None:
-    with pytest.raises(og.OmnigraphError, match="`search` can't choose the rows"):
-        run(graph, 'delete Person where search(name, "a")')
 
 
 def test_a_graph_that_is_read_only_is_not_mutated(graph: og.Graph) -> None:

@@ -53,12 +53,6 @@ def test_a_text_that_is_no_value_of_the_enum_is_refused(graph: og.Graph) -> None
     assert graph.mutate(text, params={"m": "sad"}).affected_nodes == 1
 
 
-def test_a_required_vector_that_nothing_has_computed_is_missing(tmp_path: Path) -> None:
-    graph = new_graph(tmp_path, 'node D { t: String @key  v: Vector(2) @embed("t") }')
-
-    assert refused(graph, 'insert D { t: "x" }') == ["D.v is required, but 'x' has none"]
-
-
 # --- unique ----------------------------------------------------------------------------------------------
 
 

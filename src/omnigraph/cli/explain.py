@@ -1,15 +1,30 @@
 """`omnigraph explain`."""
 
+from datetime import datetime
+
 import click
 
-from omnigraph.cli.options import json_option
+import omnigraph
+from omnigraph.cli.options import (
+    at_option,
+    branch_option,
+    chosen_graph,
+    chosen_query,
+    given_params,
+    json_option,
+    name_and_uri,
+    param_option,
+    params_option,
+    query_option,
+    refuse,
+    snapshot_option,
+    store_option,
+    text_option,
+)
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.cli.sources import STDIN, read_source
-from omnigraph.errors import QueryMissingError
-from omnigraph.lang.query_ast import Query, QueryFile
-from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
-from omnigraph.lang.suggest import closest
+from omnigraph.ops.choose import choose_query
 from omnigraph.query.bind import bind_query
 from omnigraph.query.explain import explain
 from omnigraph.query.rules import rewrite
@@ -17,46 +32,78 @@ from omnigraph.schema.accept import load_schema
 
 
 @click.command("explain")
-@click.argument("name", required=False)
-@click.option("--query", "path", metavar="FILE", help="The query file (.gq).")
-@click.option("-e", "text", metavar="TEXT", help="The query itself, instead of a file.")
-@click.option("--schema", required=True, metavar="FILE", help="The schema file (.pg).")
+@click.argument("words", nargs=-1, metavar="[NAME] [URI]")
+@store_option
+@query_option
+@text_option
+@params_option
+@param_option
+@branch_option
+@snapshot_option
+@at_option
+@click.option("--analyze", is_flag=True, help="Run the query, and show what each step really did.")
+@click.option("--schema", metavar="FILE", help="A schema file (.pg) instead of a graph: only the logical plan.")
 @json_option
-def command(name: str | None, path: str | None, text: str | None, schema: str, as_json: bool) -> int:
-    """Show the logical plan of a query.
+def command(  # noqa: PLR0913 - one argument per option
+    *,
+    words: tuple[str, ...],
+    store: str | None,
+    path: str | None,
+    text: str | None,
+    params: str | None,
+    pairs: tuple[str, ...],
+    branch: str,
+    commit_id: str | None,
+    at: datetime | None,
+    analyze: bool,
+    schema: str | None,
+    as_json: bool,
+) -> int:
+    """Show how a query is run.
 
-    NAME picks one query of the file and may be left out when there is only one. `-` is stdin.
+    The steps of its plan on a graph: how rows are found, and how many are expected; with --analyze also how many there
+    were, and how long it took. Without a graph, for a schema file, it is the logical plan of a query or mutation.
+
+    NAME picks one query of the file and may be left out when there is only one. A single word is the URI, unless the
+    graph is named otherwise: then it is the NAME. `-` as a file is stdin.
     """
-    context = click.get_current_context()
-    if (path is None) == (text is None):
-        message = "name the query with either --query FILE or -e TEXT"
-        raise click.UsageError(message, context)
-    if path == STDIN and schema == STDIN:
-        message = "stdin can be the schema or the queries, not both"
-        raise click.UsageError(message, context)
-    schema_source = read_source(schema)
-    source = Source(text, "<-e>") if text is not None else read_source(path or STDIN)
-
-    catalog = load_schema(schema_source)
-    chosen = _choose(parse_queries(source).require(source), name, source, context)
-    bound = bind_query(chosen, catalog).require(source)
-    if bound is None:
-        message = f"query `{chosen.name.text}` has no errors and no plan"
-        raise AssertionError(message)
-    plan = explain(rewrite(bound))
-    if as_json:
-        print_json({"query_name": chosen.name.text, "plan": plan})
+    if schema is not None:
+        if analyze or params is not None or pairs or commit_id is not None or at is not None:
+            refuse("a schema has no rows: leave --schema out, and name the graph")
+        if len(words) > 1:
+            refuse("give either a graph or --schema")
+        if path == STDIN and schema == STDIN:
+            refuse("stdin can be the schema or the queries, not both")
+        name = words[0] if words else None
+        plan = _logical_plan(name, chosen_query(path, text), read_source(schema))
+        document: dict[str, object] = {"query_name": plan[0], "plan": plan[1]}
+        shown = plan[1]
     else:
-        print_text(plan.rstrip("\n") + "\n")
+        if commit_id is not None and at is not None:
+            refuse("give either --snapshot or --at, not both")
+        name, uri = name_and_uri(words, store)
+        source = chosen_query(path, text)
+        explained = omnigraph.open_graph(chosen_graph(uri, store), read_only=True).explain(
+            source,
+            name=name,
+            params=given_params(params, pairs),
+            branch=branch,
+            snapshot=commit_id,
+            at=at,
+            analyze=analyze,
+        )
+        document, shown = explained.to_json(), explained.text
+    if as_json:
+        print_json(document)
+    else:
+        print_text(shown.rstrip("\n") + "\n")
     return 0
 
 
-def _choose(file: QueryFile, name: str | None, source: Source, context: click.Context) -> Query:
-    names = [query.name.text for query in file.queries]
-    if name is None and len(names) > 1:
-        message = f"`{source.name}` has {len(names)} queries; name one: {', '.join(names)}"
-        raise click.UsageError(message, context)
-    for query in file.queries:
-        if name in (None, query.name.text):
-            return query
-    raise QueryMissingError(name or "", source.name, closest(name or "", names))
+def _logical_plan(name: str | None, source: Source, schema: Source) -> tuple[str, str]:
+    """The name of the chosen query, and its plan."""
+    catalog = load_schema(schema)
+    chosen = choose_query(source, name)
+    bound = bind_query(chosen, catalog).require(source)
+    assert bound is not None  # noqa: S101 - without a mistake there is a query
+    return bound.name, explain(rewrite(bound))

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 import omnigraph
-from omnigraph.cli.options import Instant, chosen_graph, json_option, store_option
+from omnigraph.cli.options import Instant, branch_option, chosen_graph, json_option, quiet_option, store_option
+from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import ReaderGoneError, count_of, facts_text, print_json, print_text
 from omnigraph.errors import OutputError
+from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
-    from omnigraph.ops.export import Exported
+    from omnigraph.ops.export import Exported, ExportProgress
 
 
 @click.command("export")
@@ -28,17 +30,22 @@ if TYPE_CHECKING:
     help="One JSON object a line, or a Parquet file for each type.",
 )
 @click.option("--output", metavar="PATH", help="A file for jsonl, a directory for parquet.")
+@branch_option
 @click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
+@quiet_option
 @json_option
-def command(
+def command(  # noqa: PLR0913 - one argument per option
+    *,
     uri: str | None,
     store: str | None,
     types: tuple[str, ...],
     format_: str,
     output: str | None,
+    branch: str,
     commit_id: str | None,
     at: datetime | None,
+    quiet: bool,
     as_json: bool,
 ) -> int:
     """Write a graph's rows as JSONL or Parquet.
@@ -52,13 +59,21 @@ def command(
     chosen = types or None
     if output is None:
         try:
-            graph.export(_stdout(), types=chosen, snapshot=commit_id, at=at)
+            graph.export(_stdout(), types=chosen, branch=branch, snapshot=commit_id, at=at)
         except BrokenPipeError as error:
             raise ReaderGoneError from error
         except OSError as error:
             raise OutputError(error.strerror or str(error)) from error
         return 0
-    exported = graph.export(output, format=format_, types=chosen, snapshot=commit_id, at=at)
+    with progress_line(f"omnigraph export → {reveal(output)}", is_quiet=quiet) as line:
+
+        def show(progress: "ExportProgress") -> None:
+            share = progress.rows / progress.total_rows if progress.total_rows else None
+            line.show(f"writing {progress.type}", rows=progress.rows, share=share)
+
+        exported = graph.export(
+            output, format=format_, types=chosen, branch=branch, snapshot=commit_id, at=at, progress=show
+        )
     if as_json:
         print_json({"output": output, **exported.to_json()})
     else:

@@ -23,6 +23,13 @@ EXIT_CODES: dict[Kind, int] = {
     Kind.CORRUPT: 6,
     Kind.INTERNAL: 1,
 }
+_WAYS_OUT = {
+    "not_a_read": "`omnigraph mutate` runs it, and `omnigraph explain --schema FILE` shows its plan",
+    "not_a_mutation": "`omnigraph query` runs it",
+    "query_timeout": "OMNIGRAPH_QUERY_SECONDS is the deadline",
+    "query_memory": "OMNIGRAPH_QUERY_MEMORY_BYTES is the budget",
+}
+"""What only this door can tell: the command or variable with which an error is avoided, by the error's code."""
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
@@ -66,6 +73,8 @@ def _text(error: Exception) -> str:
     match error:
         case SourceError():
             return render_text(error.source, error.diagnostics, color=use_color("auto", sys.stderr)).rstrip("\n")
+        case OmnigraphError(code=code) if code in _WAYS_OUT:
+            return f"error: {_visible(str(error))}\nhelp: {_WAYS_OUT[code]}"
         case OmnigraphError():
             return f"error: {_visible(str(error))}"
         case click.UsageError(ctx=click.Context() as ctx):

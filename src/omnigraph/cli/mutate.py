@@ -1,16 +1,24 @@
 """`omnigraph mutate`."""
 
-import json
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import (
+    branch_option,
+    chosen_graph,
+    chosen_query,
+    given_params,
+    json_option,
+    name_and_uri,
+    param_option,
+    params_option,
+    query_option,
+    store_option,
+    text_option,
+)
 from omnigraph.cli.render import count_of, print_json, print_text
-from omnigraph.cli.sources import STDIN, read_source
-from omnigraph.lang.source import Source
-from omnigraph.query.params import ParamText
 
 if TYPE_CHECKING:
     from omnigraph.ops.mutate import MutationResult
@@ -19,10 +27,11 @@ if TYPE_CHECKING:
 @click.command("mutate")
 @click.argument("words", nargs=-1, metavar="[NAME] [URI]")
 @store_option
-@click.option("--query", "path", metavar="FILE", help="The query file (.gq).")
-@click.option("-e", "text", metavar="TEXT", help="The query itself, instead of a file.")
-@click.option("--params", metavar="JSON", help="The parameters, as one JSON object.")
-@click.option("--param", "pairs", multiple=True, metavar="NAME=VALUE", help="One parameter; may be repeated.")
+@query_option
+@text_option
+@params_option
+@param_option
+@branch_option
 @click.option("--if-commit", metavar="ID", help="Only if this commit is still the newest.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
@@ -36,6 +45,7 @@ def command(  # noqa: PLR0913 - one argument per option
     text: str | None,
     params: str | None,
     pairs: tuple[str, ...],
+    branch: str,
     if_commit: str | None,
     actor: str,
     message: str | None,
@@ -48,14 +58,13 @@ def command(  # noqa: PLR0913 - one argument per option
     graph is named by --store or its variable: then it is the NAME. `-` as the file is stdin. Without an effect there is
     no commit.
     """
-    name, uri = _name_and_uri(words, store)
-    if (path is None) == (text is None):
-        _refuse("name the query with either --query FILE or -e TEXT")
-    source = Source(text, "<-e>") if text is not None else read_source(path or STDIN)
+    name, uri = name_and_uri(words, store)
+    source = chosen_query(path, text)
     result = omnigraph.open_graph(chosen_graph(uri, store)).mutate(
         source,
         name=name,
-        params=_params(params, pairs),
+        params=given_params(params, pairs),
+        branch=branch,
         actor=actor,
         message=message,
         idempotency_key=idempotency_key,
@@ -73,35 +82,3 @@ def _text(result: "MutationResult") -> str:
     if result.commit_id is None:
         return f"{counts}: nothing to change\n"
     return f"{counts}\ncommit {result.commit_id}\n"
-
-
-def _name_and_uri(words: tuple[str, ...], store: str | None) -> tuple[str | None, str | None]:
-    if len(words) > 2:
-        _refuse(f"expected at most NAME and URI, found {len(words)} words")
-    if len(words) == 1:
-        return (None, words[0]) if store is None else (words[0], None)
-    return (words[0], words[1]) if words else (None, None)
-
-
-def _params(text: str | None, pairs: tuple[str, ...]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    if text is not None:
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            _refuse(f"--params is not JSON: {error}")
-        if not isinstance(given, dict):
-            _refuse('--params is one JSON object, such as {"name": "Ada"}')
-        found.update(given)
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign:
-            _refuse(f"--param takes NAME=VALUE, not `{pair}`")
-        if name in found:
-            _refuse(f"the parameter `{name}` is given twice")
-        found[name] = ParamText(value)
-    return found
-
-
-def _refuse(message: str) -> NoReturn:
-    raise click.UsageError(message, click.get_current_context())

@@ -3,8 +3,10 @@
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import TextIO
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO, TextIO, cast
 
 from omnigraph.errors import OutputError
 from omnigraph.lang.invisible import reveal
@@ -99,12 +101,38 @@ def facts_text(facts: Mapping[str, str | None]) -> str:
 def table_text(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> str:
     """A table with aligned columns and no lines; the columns named in `right` are numbers."""
     cells = [list(headers), *([reveal(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if header in right else cell.ljust(width)
-            for header, cell, width in zip(headers, row, widths, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
+    widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(_padded(headers, row, widths, right)).rstrip() for row in cells]
     return "\n".join(lines) + "\n"
+
+
+def _padded(headers: Sequence[str], row: Sequence[str], widths: Sequence[int], right: Collection[str]) -> Iterator[str]:
+    for header, cell, width in zip(headers, row, widths, strict=True):
+        blank = " " * (width - text_width(cell))
+        yield blank + cell if header in right else cell + blank
+
+
+def text_width(text: str) -> int:
+    """How many columns of a terminal a text takes: East Asian characters and emoji two, marks on others none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def binary_stdout() -> BinaryIO:
+    """Stdout for bytes, behind what was written as text."""
+    sys.stdout.flush()
+    return cast("BinaryIO", sys.stdout.buffer)
+
+
+@contextmanager
+def output_errors() -> Iterator[None]:
+    """What goes wrong with writing to stdout, in our terms."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
+    except OSError as error:
+        raise OutputError(error.strerror or str(error)) from error

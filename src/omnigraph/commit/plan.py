@@ -1,5 +1,6 @@
 """What a writer hands to the publisher: the whole change, as data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -64,6 +65,8 @@ class CommitPlan:
     dropped_tables: tuple[str, ...] = ()
     affected: tuple[int, int] | None = None
     """How many nodes and edges a mutation changed, to be kept with the commit."""
+    summary: Mapping[str, Mapping[str, int]] | None = None
+    """What a load did to each type, to be kept with the commit."""
 
     def __post_init__(self) -> None:
         keys = [move.table_key for move in self.moves]

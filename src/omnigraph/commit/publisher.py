@@ -48,19 +48,43 @@ class _Applied:
     new_tables: tuple[NewTable, ...]
 
 
-def publish(log: ManifestLog, handles: Handles, plan: CommitPlan) -> Committed:
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A write that has said what it is about to do, before it makes its first file."""
+
+    commit_id: str
+    lease: Lease
+
+
+def arm(log: ManifestLog, base: Head, *, operation: str, actor: str) -> Armed:
+    """Put a sidecar for a write whose staging takes long. It ends by `publish`, or `abandon` if it comes to nothing.
+
+    Name each staged file to its lease as soon as it exists: then nothing of a write that dies is left for long.
+    """
+    commit_id = log.store.runtime.ids.ulid()
+    lease = _lease(log, base, operation, actor, commit_id, ())
+    log.store.runtime.faults.reach("publish.armed")
+    return Armed(commit_id, lease)
+
+
+def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str]) -> None:
+    """A staged write will not be published: its files go, then its sidecar if it has one."""
+    _give_up(log.store, None if armed is None else armed.lease, list(files))
+
+
+def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed | None = None) -> Committed:
     """Make a plan visible, whole; or raise ConflictError, FencedError or a store's error, with nothing visible.
 
-    OutcomeUnknownError alone means that it may be visible.
+    OutcomeUnknownError alone means that it may be visible. However it ends, `armed` is settled.
     """
     store = log.store
-    store.runtime.faults.reach("publish.staged")
-    commit_id = store.runtime.ids.ulid()
+    commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
+    lease = None if armed is None else armed.lease
     made = [file for move in plan.moves for file in move.staged.files]
-    lease: Lease | None = None
     try:
-        if plan.needs_sidecar:
-            lease = _arm(store, log, plan, commit_id)
+        store.runtime.faults.reach("publish.staged")
+        if lease is None and plan.needs_sidecar:
+            lease = _lease(log, plan.base, plan.operation, plan.actor, commit_id, made)
             store.runtime.faults.reach("publish.armed")
         done = _rounds(log, handles, plan, commit_id, lease, made)
     except OutcomeUnknownError:
@@ -117,7 +141,8 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
     return log
 
 
-def _arm(store: Store, log: ManifestLog, plan: CommitPlan, commit_id: str) -> Lease:
+def _lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_id: str, files: Iterable[str]) -> Lease:
+    store = log.store
     lease = Lease(
         store,
         Sidecar(
@@ -125,11 +150,11 @@ def _arm(store: Store, log: ManifestLog, plan: CommitPlan, commit_id: str) -> Le
             commit_id=commit_id,
             branch=log.branch,
             manifest_path=log.path,
-            base_seq=plan.base.snapshot.commit.seq,
-            operation=plan.operation,
-            actor=plan.actor,
+            base_seq=base.snapshot.commit.seq,
+            operation=operation,
+            actor=actor,
             started_at=instant_text(store.runtime.clock.now()),
-            files=tuple(file for move in plan.moves for file in move.staged.files),
+            files=tuple(files),
         ),
     )
     lease.arm()
@@ -277,6 +302,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         idempotency_key=plan.idempotency_key,
         affected_nodes=plan.affected[0] if plan.affected else None,
         affected_edges=plan.affected[1] if plan.affected else None,
+        summary=plan.summary,
     )
     return replace(
         old,

@@ -65,6 +65,8 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     affected_nodes: int | None = None
     affected_edges: int | None = None
     """What a mutation answered, so that a repeated one can answer the same; None for other operations."""
+    summary: Mapping[str, Mapping[str, int]] | None = None
+    """What a load answered: by type, how many rows were read, inserted, updated and so on."""
 
     @property
     def is_maintenance(self) -> bool:

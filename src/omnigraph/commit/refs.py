@@ -24,6 +24,30 @@ class CommitMissingError(OmnigraphError):
         return f"the branch `{self.branch}` has no commit {self.wanted}; see `omnigraph commit list`"
 
 
+class BranchMissingError(OmnigraphError):
+    """The graph has no branch of that name; `known` are those it has."""
+
+    kind = Kind.NOT_FOUND
+    code = "branch_not_found"
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name, known)
+        self.name, self.known = name, known
+
+    def facts(self) -> dict[str, object]:
+        """The name, and those there are."""
+        return {"name": self.name, "known": list(self.known)}
+
+    def __str__(self) -> str:
+        return f"the graph has no branch `{self.name}`; it has {', '.join(f'`{name}`' for name in self.known)}"
+
+
+def require_branch(log: ManifestLog, name: str) -> None:
+    """BranchMissingError unless the graph has such a branch; today that is the one which every graph is made with."""
+    if name != log.branch:
+        raise BranchMissingError(name, (log.branch,))
+
+
 def at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
     """The state that a commit made, or CommitMissingError."""
     return _fold(log, head, lambda commit: commit.id == commit_id, commit_id)

@@ -3,19 +3,34 @@
 A requirement is checked again only when a table it names was changed by somebody else since the write's base.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.dataset import Table, is_blob
+from omnigraph.storage.column_sets import Mask, is_among, one_array, places_among
+from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table, is_blob
+from omnigraph.storage.lookup import existing, ids_there, rows_with
 
 ID = "id"
 ROW_NUMBER = "_rowid"
 SHOWN_KEYS = 5
+COMPARED_ROWS = 100_000
+"""Rows that lie elsewhere now are compared by what they say; beyond so many they count as changed."""
+
+Keys: TypeAlias = Sequence[str] | pa.Array | Callable[[], pa.Array]
+"""Ids or other texts: as they are, or where to get them when they are needed after all."""
+
+
+def keys_of(keys: Keys) -> pa.Array:
+    """The keys themselves."""
+    if isinstance(keys, pa.Array):
+        return keys
+    return keys() if callable(keys) else pa.array(list(keys), pa.string())
 
 
 class Tables(Protocol):
@@ -51,13 +66,13 @@ class IdsAbsent:
     """The write creates these ids: nobody else may have."""
 
     table_key: str
-    ids: tuple[str, ...]
+    ids: Keys
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when one of the ids exists now."""
         del base
-        found = now.table(self.table_key).matching(ID, self.ids, [ID]).column(ID).to_pylist()
-        return Violation(self.table_key, f"{_shown(found)} exist now") if found else None
+        found = ids_there(now.table(self.table_key), keys_of(self.ids))
+        return Violation(self.table_key, f"{_shown(found)} exist now") if len(found) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +80,14 @@ class IdsPresent:
     """The write refers to these rows, for instance as an edge's ends: they must stay."""
 
     table_key: str
-    ids: tuple[str, ...]
+    ids: Keys
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when one of the ids is gone."""
         del base
-        found = now.table(self.table_key).matching(ID, self.ids, [ID]).column(ID).to_pylist()
-        gone = sorted(set(self.ids) - set(found))
-        return Violation(self.table_key, f"{_shown(gone)} are gone") if gone else None
+        ids = keys_of(self.ids)
+        gone = _all_but(ids, is_among(ids, ids_there(now.table(self.table_key), ids)))
+        return Violation(self.table_key, f"{_shown(gone)} are gone") if len(gone) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +100,14 @@ class ValuesAbsent:
     table_key: str
     columns: tuple[str, ...]
     values: pa.Table
-    own_ids: tuple[str, ...] = ()
+    own_ids: Keys = ()
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when another row holds one of the values."""
         del base
         taken = _without(rows_holding(now.table(self.table_key), self.columns, self.values), self.own_ids)
         return (
-            Violation(self.table_key, f"the values of {_shown(taken.column(ID).to_pylist())} clash")
+            Violation(self.table_key, f"the values of {_shown(one_array(taken.column(ID)))} clash")
             if taken.num_rows
             else None
         )
@@ -103,14 +118,15 @@ class RowsUnchanged:
     """The write's meaning depended on what these rows said when it read them."""
 
     table_key: str
-    ids: tuple[str, ...]
+    ids: Keys
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when one of the rows was changed or removed."""
-        before = _rows(base.table(self.table_key), self.ids)
-        after = _rows(now.table(self.table_key), self.ids)
-        changed = sorted(row_id for row_id in self.ids if before.get(row_id) != after.get(row_id))
-        return Violation(self.table_key, f"{_shown(changed)} changed") if changed else None
+        ids = keys_of(self.ids)
+        before, after = base.table(self.table_key), now.table(self.table_key)
+        moved = ids.filter(pa.array(_has_moved(before, after, ids)))
+        changed = moved if len(moved) > COMPARED_ROWS else _rewritten(before, after, moved)
+        return Violation(self.table_key, f"{_shown(changed)} changed") if len(changed) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +139,9 @@ class SelectionUnchanged:
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when other rows would be chosen now, or one of them was changed."""
-        other = sorted(set(self.select(now.table(self.table_key))) ^ set(self.ids))
+        other = set(self.select(now.table(self.table_key))) ^ set(self.ids)
         if other:
-            return Violation(self.table_key, f"{_shown(other)} changed")
+            return Violation(self.table_key, f"{_shown(pa.array(other, pa.string()))} changed")
         return RowsUnchanged(table_key=self.table_key, ids=self.ids).check(base, now)
 
 
@@ -138,24 +154,26 @@ class CountsWithin:
 
     table_key: str
     column: str
-    keys: tuple[str, ...]
-    added: tuple[int, ...]
+    keys: Keys
+    added: Sequence[int] | npt.NDArray[np.int64]
     low: int = 0
     high: int | None = None
-    own_ids: tuple[str, ...] = ()
+    own_ids: Keys = ()
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when a key's rows now, with those of this write, are too few or too many."""
         del base
+        keys = keys_of(self.keys)
         columns = list(dict.fromkeys([ID, self.column]))
-        rows = _without(now.table(self.table_key).matching(self.column, self.keys, columns), self.own_ids)
-        totals = Counter(rows.column(self.column).to_pylist())
-        for key, added in zip(self.keys, self.added, strict=True):
-            totals[key] += added
-        for key in self.keys:
-            total = totals[key]
-            if total < self.low or (self.high is not None and total > self.high):
-                return Violation(self.table_key, f"`{key}` would have {total} rows")
+        rows = _without(rows_with(now.table(self.table_key), self.column, keys, columns), self.own_ids)
+        once = keys.unique()
+        totals = np.bincount(places_among(rows.column(self.column), once), minlength=len(once))
+        np.add.at(totals, places_among(keys, once), np.asarray(self.added, np.int64))
+        is_wrong = totals < self.low
+        if self.high is not None:
+            is_wrong |= totals > self.high
+        for at in np.flatnonzero(is_wrong)[:1]:
+            return Violation(self.table_key, f"`{once[int(at)].as_py()}` would have {totals[at]} rows")
         return None
 
 
@@ -170,7 +188,8 @@ def rows_holding(table: Table, columns: Sequence[str], values: pa.Table) -> pa.T
     typed = pa.table({name: values.column(name).cast(table.schema.field(name).type) for name in columns})
     wanted = normalised(typed).group_by(list(columns)).aggregate([])
     keys = wanted.column(first).combine_chunks().unique()
-    rows = table.matching(first, keys, names) if keys.type in _COMPARED_ALIKE else table.scan(names)
+    is_pushed = keys.type in _COMPARED_ALIKE and len(keys) <= MAX_PUSHED_KEYS
+    rows = table.matching(first, keys, names) if is_pushed else table.scan(names)
     return normalised(rows).join(wanted, list(columns), join_type="left semi")
 
 
@@ -186,11 +205,45 @@ _COMPARED_ALIKE = (pa.string(), pa.int32(), pa.int64())
 """Types that Lance compares as we do, in a filter that it can be handed."""
 
 
-def _without(rows: pa.Table, ids: tuple[str, ...]) -> pa.Table:
-    return rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pa.array(ids, pa.string())))) if ids else rows
+def _without(rows: pa.Table, ids: Keys) -> pa.Table:
+    own = keys_of(ids)
+    return rows.filter(pa.array(~is_among(rows.column(ID), own))) if len(own) else rows
 
 
-def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, str]:
+def _all_but(ids: pa.Array, known: Mask) -> pa.Array:
+    return ids.filter(pa.array(~known))
+
+
+def _has_moved(before: Table, after: Table, ids: pa.Array) -> Mask:
+    """For each id, whether its row lies elsewhere now, or is on one side only. Where it lies still, it is the same."""
+    files: dict[tuple[str, ...], int] = {}
+    old, new = _where(before, ids, files), _where(after, ids, files)
+    return np.asarray((old != new).any(axis=1), np.bool_)
+
+
+def _where(table: Table, ids: pa.Array, files: dict[tuple[str, ...], int]) -> npt.NDArray[np.int64]:
+    """For each id the number of its data files and its offset there, or -1."""
+    places = np.full((len(ids), 2), -1, np.int64)
+    found = existing(table, lambda: ids, len(ids))
+    is_there = found.mask
+    if not is_there.any():
+        return places
+    numbers = {one.number: files.setdefault(one.files, len(files)) for one in table.fragments()}
+    by_number = np.full(max(numbers) + 1, -1, np.int64)
+    by_number[list(numbers)] = list(numbers.values())
+    addresses = found.addresses()[found.at[is_there]]
+    places[is_there, 0] = by_number[(addresses >> np.uint64(32)).astype(np.int64)]
+    places[is_there, 1] = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return places
+
+
+def _rewritten(before: Table, after: Table, ids: pa.Array) -> pa.Array:
+    """Those of the ids whose rows say something else now, or came, or went."""
+    old, new = _rows(before, ids), _rows(after, ids)
+    return pa.array([row_id for row_id in ids.to_pylist() if old.get(row_id) != new.get(row_id)], pa.string())
+
+
+def _rows(table: Table, ids: pa.Array) -> dict[str, str]:
     """What the rows say, as text: there a NaN equals itself.
 
     A blob is not read. Instead the row's number is compared, which it keeps until it is written anew.
@@ -200,6 +253,7 @@ def _rows(table: Table, ids: tuple[str, ...]) -> dict[str, str]:
     return {row[ID]: repr(row) for row in table.matching(ID, ids, columns).to_pylist()}
 
 
-def _shown(ids: list[str]) -> str:
+def _shown(ids: pa.Array) -> str:
     more = f" and {len(ids) - SHOWN_KEYS} more" if len(ids) > SHOWN_KEYS else ""
-    return ", ".join(f"`{row_id}`" for row_id in sorted(ids)[:SHOWN_KEYS]) + more
+    first = ids.take(pc.sort_indices(ids).slice(0, SHOWN_KEYS))
+    return ", ".join(f"`{row_id}`" for row_id in first.to_pylist()) + more

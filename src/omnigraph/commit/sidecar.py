@@ -123,7 +123,10 @@ def store_now(store: Store) -> datetime:
 
 
 class Lease:
-    """An armed sidecar and the thread that keeps it alive: `arm`, `confirm` before each swap, `disarm` or `stop`."""
+    """An armed sidecar and the thread that keeps it alive.
+
+    `arm`, `name` files as they are made, `confirm` before each swap, `disarm` or `stop`.
+    """
 
     def __init__(self, store: Store, sidecar: Sidecar) -> None:
         self._store, self._sidecar = store, sidecar
@@ -150,6 +153,21 @@ class Lease:
             self._renew(tuple(files))
             if self._is_fenced:
                 raise FencedError(self._sidecar.id)
+
+    def name(self, files: Iterable[str]) -> None:
+        """Add files that exist now, in case the operation dies; a failure is a warning, and the next beat tries again.
+
+        Whether the operation was fenced is for `confirm` to say.
+        """
+        with self._lock:
+            known = dict.fromkeys((*self._sidecar.files, *files))
+            if self._is_fenced or len(known) == len(self._sidecar.files):
+                return
+            try:
+                self._renew(tuple(known))
+            except StoreUnavailableError as error:
+                self._sidecar = msgspec.structs.replace(self._sidecar, files=tuple(known))
+                log.warning("the sidecar %s was not renewed: %s", self._key, error)
 
     def disarm(self) -> None:
         """Remove the sidecar. A failure is a warning: recovery finds the commit and removes it."""

@@ -5,19 +5,40 @@ roles) are left to the object-store libraries, which read the environment themse
 never copied into our settings. Translated here is only what those libraries don't read, or not in the same way.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import faults_from
-from omnigraph.options import Options
+from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal
 from omnigraph.runtime import Runtime
+from omnigraph.storage.blob_sources import BlobSourceError, parse_place
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Where S3 is, if not at Amazon; the first that is set counts, as in Amazon's own tools."""
 ALLOW_HTTP = "AWS_ALLOW_HTTP"
 FORCE_PATH_STYLE = "AWS_S3_FORCE_PATH_STYLE"
+BLOB_SOURCES = "OMNIGRAPH_BLOB_SOURCES"
+CACHE_BYTES = "OMNIGRAPH_CACHE_BYTES"
+TRAVERSAL_MODE = "OMNIGRAPH_TRAVERSAL_MODE"
+DERIVED_CACHE = "OMNIGRAPH_DERIVED_CACHE"
+QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
+QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
+EMBED_PROVIDER = "OMNIGRAPH_EMBED_PROVIDER"
+EMBED_URL = "OMNIGRAPH_EMBED_URL"
+EMBED_MODEL = "OMNIGRAPH_EMBED_MODEL"
+EMBED_KEY = "OMNIGRAPH_EMBED_KEY"
+OPENAI_KEY = "OPENAI_API_KEY"
+"""OpenAI's own key; it is sent to OpenAI only."""
 
+NO_LIMIT = "none"
+
+_DEFAULTS = Options()
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+
+
+Number = TypeVar("Number", int, float)
 
 
 class BadVariableError(OmnigraphError):
@@ -26,17 +47,62 @@ class BadVariableError(OmnigraphError):
     kind = Kind.USAGE
     code = "bad_variable"
 
-    def __init__(self, variable: str, value: str) -> None:
-        super().__init__(variable, value)
-        self.variable, self.value = variable, value
+    def __init__(self, variable: str, value: str, way_out: str = "write true or false") -> None:
+        super().__init__(variable, value, way_out)
+        self.variable, self.value, self.way_out = variable, value, way_out
 
     def __str__(self) -> str:
-        return f"the environment variable {self.variable} is `{self.value}`; write true or false"
+        return f"the environment variable {self.variable} is `{self.value}`; {self.way_out}"
 
 
 def runtime_from(environment: Mapping[str, str]) -> Runtime:
     """The machine's clock and randomness, with the settings and, in a test's process, the faults of an environment."""
-    return Runtime(faults=faults_from(environment), options=Options(storage=storage_from(environment)))
+    derived_cache = _switch(environment, DERIVED_CACHE)
+    options = Options(
+        cache_bytes=_bytes(environment, CACHE_BYTES),
+        traversal_mode=traversal_from(environment),
+        derived_cache=_DEFAULTS.derived_cache if derived_cache is None else derived_cache,
+        storage=storage_from(environment),
+        blob_sources=blob_sources_from(environment),
+        embedding=embedding_from(environment),
+        query_seconds=_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
+        query_memory_bytes=_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
+    )
+    return Runtime(faults=faults_from(environment), options=options)
+
+
+def blob_sources_from(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The places that Blob values may be read from, separated by spaces; BadVariableError for one that is none."""
+    places = tuple(environment.get(BLOB_SOURCES, "").split())
+    for place in places:
+        try:
+            parse_place(place)
+        except BlobSourceError as error:
+            way_out = "write file:///directory or s3://bucket/prefix, several separated by spaces"
+            raise BadVariableError(BLOB_SOURCES, place, way_out) from error
+    return places
+
+
+def traversal_from(environment: Mapping[str, str]) -> Traversal:
+    """How edges are followed; BadVariableError for a way that there is not."""
+    given = environment.get(TRAVERSAL_MODE) or _DEFAULTS.traversal_mode.value
+    known = [mode.value for mode in Traversal]
+    if given not in known:
+        raise BadVariableError(TRAVERSAL_MODE, given, f"write one of {', '.join(known)}")
+    return Traversal(given)
+
+
+def embedding_from(environment: Mapping[str, str]) -> EmbedOptions:
+    """How texts become vectors; BadVariableError for a provider that there is not."""
+    given = environment.get(EMBED_PROVIDER) or EmbedProvider.NONE.value
+    known = [provider.value for provider in EmbedProvider]
+    if given not in known:
+        raise BadVariableError(EMBED_PROVIDER, given, f"write one of {', '.join(known)}")
+    url = environment.get(EMBED_URL) or None
+    is_openai = (url or OPENAI_URL).rstrip("/") == OPENAI_URL
+    key = environment.get(EMBED_KEY) or (environment.get(OPENAI_KEY) if is_openai else None)
+    model = environment.get(EMBED_MODEL) or None
+    return EmbedOptions(provider=EmbedProvider(given), url=url, model=model, key=key or None)
 
 
 def storage_from(environment: Mapping[str, str]) -> dict[str, str]:
@@ -62,3 +128,29 @@ def _switch(environment: Mapping[str, str], variable: str) -> bool | None:
     if value.lower() not in _TRUE | _FALSE:
         raise BadVariableError(variable, value)
     return value.lower() in _TRUE
+
+
+def _bytes(environment: Mapping[str, str], variable: str) -> int | None:
+    """A number of bytes, 0 too; None when the variable is not set."""
+    text = environment.get(variable, "")
+    if text and not (text.isascii() and text.isdigit()):
+        raise BadVariableError(variable, text, "write a whole number of bytes")
+    return int(text) if text else None
+
+
+def _limit(
+    environment: Mapping[str, str], variable: str, kind: Callable[[str], Number], otherwise: Number | None
+) -> Number | None:
+    """A number above 0, None for the word `none`, and `otherwise` when the variable is not set."""
+    text = environment.get(variable, "")
+    if not text:
+        return otherwise
+    if text == NO_LIMIT:
+        return None
+    try:
+        found = kind(text)
+    except ValueError:
+        found = None
+    if found is None or not 0 < found < math.inf:
+        raise BadVariableError(variable, text, f"write a number above 0, or `{NO_LIMIT}`")
+    return found

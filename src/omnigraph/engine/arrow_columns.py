@@ -6,10 +6,12 @@ Text is taken as text, or as the JSON form of a Date, DateTime, 64-bit integer o
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.columns import are_finite, column_from_json
+from omnigraph.engine.fast_columns import filled_from_texts
 from omnigraph.engine.record_error import ColumnError
 from omnigraph.engine.typed_rows import Filled
 from omnigraph.schema.arrow import arrow_type
@@ -18,16 +20,17 @@ from omnigraph.schema.misfit import shown
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 _IS = pa.types
+_PARTS = 16
+_TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
 
 
-def texts_of(column: pa.Array, file: str, type_name: str, name: str) -> list[object]:
-    """The values of a column of ids; ColumnError when it is not text."""
+def ids_from_arrow(column: pa.Array, file: str, type_name: str, name: str) -> Filled:
+    """A column of ids; ColumnError when it is not text."""
     plain = _plain(column)
-    if not _is_text(plain.type):
+    if not (_is_text(plain.type) or _IS.is_null(plain.type)):
         reason = f"the column of `{name}` holds {plain.type}; an id is a string"
         raise ColumnError(file, type_name, name, reason)
-    texts: list[object] = plain.to_pylist()
-    return texts
+    return _cast(Property(name=name, type=Scalar.STRING, nullable=True), plain)
 
 
 def filled_from_arrow(p: Property, column: pa.Array, file: str, type_name: str) -> Filled:
@@ -37,14 +40,57 @@ def filled_from_arrow(p: Property, column: pa.Array, file: str, type_name: str) 
         hint = "; a time needs its zone" if p.type is Scalar.DATETIME and _IS.is_timestamp(plain.type) else ""
         reason = f"the column of `{p.name}` holds {plain.type}, which is no {p.type}{hint}"
         raise ColumnError(file, type_name, p.name, reason)
-    if _goes_by_json(p.type, plain.type):
-        return _by_json(p, plain)
+    plain = _counted(p.type, plain)
+    if not _goes_by_json(p.type, plain.type):
+        return _cast(p, plain)
+    if isinstance(p.type, EnumOf) or p.type in _TEXT_FORMS:
+        texts = _cast(Property(name=p.name, type=Scalar.STRING, nullable=True), plain)
+        filled = filled_from_texts(p.type, texts.array)
+        return Filled(array=filled.array, misfits={**filled.misfits, **texts.misfits})
+    return _by_json(p, plain)
+
+
+def _cast(p: Property, column: pa.Array) -> Filled:
+    """The column in our type, rows that would be lost looked for in ever smaller parts."""
     target = arrow_type(p.type)
+    parts: list[pa.Array] = []
+    misfits: dict[int, tuple[str, str]] = {}
+
+    def take(start: int, part: pa.Array) -> None:
+        if (array := _cast_whole(part, target)) is not None:
+            parts.append(array)
+        elif len(part) == 1:
+            misfits[start] = _loss(p, part)
+            parts.append(pa.nulls(1, target))
+        else:
+            size = -(-len(part) // _PARTS)
+            for at in range(0, len(part), size):
+                take(start + at, part.slice(at, size))
+
+    take(0, column)
+    return Filled(array=parts[0] if len(parts) == 1 else pa.concat_arrays(parts), misfits=misfits)
+
+
+def _cast_whole(column: pa.Array, target: pa.DataType) -> pa.Array | None:
     try:
-        array = plain.cast(target, safe=True)
+        array = column if column.type == target else column.cast(target, safe=True)
     except pa.ArrowException:
-        return _one_by_one(p, plain, target)
-    return Filled(array=array) if _is_sound(array) else _one_by_one(p, plain, target)
+        return None
+    return array if _is_sound(array) else None
+
+
+def _counted(type_: ValueType, column: pa.Array) -> pa.Array:
+    """A column of lists as vectors, if each of them has the right length."""
+    if not isinstance(type_, VectorOf) or not (_IS.is_list(column.type) or _IS.is_large_list(column.type)):
+        return column
+    is_given = column.is_valid()
+    if not pc.all(pc.equal(pc.list_value_length(column), type_.size), min_count=0).as_py():
+        return column
+    vectors = pa.FixedSizeListArray.from_arrays(column.flatten(), type_.size)
+    if not column.null_count:
+        return vectors
+    flags = is_given.to_numpy(zero_copy_only=False)
+    return vectors.take(pa.array(np.cumsum(flags) - 1, mask=~flags))
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -127,25 +173,25 @@ def _is_sound(array: pa.Array) -> bool:
         return years["min"].as_py() is None or (years["min"].as_py() >= 1 and years["max"].as_py() <= 9999)
     if _is_list(array.type):
         return _is_sound(array.flatten()) and array.flatten().null_count == 0
+    if _is_text(array.type):
+        return _is_utf8(array)
     return are_finite(array) if _IS.is_floating(array.type) else True
 
 
-def _one_by_one(p: Property, column: pa.Array, target: pa.DataType) -> Filled:
-    """Find the rows that can't be cast."""
-    parts: list[pa.Array] = []
-    misfits: dict[int, tuple[str, str]] = {}
-    for row in range(len(column)):
-        one = column.slice(row, 1)
-        try:
-            cast = one.cast(target, safe=True)
-        except pa.ArrowException:
-            cast = None
-        if cast is None or not _is_sound(cast):
-            value = cell_text(one)
-            misfits[row] = (value, f"{value} can't be held exactly by {p.type}{_range(p.type)}")
-            cast = pa.nulls(1, target)
-        parts.append(cast)
-    return Filled(array=pc.cast(pa.concat_arrays(parts), target), misfits=misfits)
+def _is_utf8(texts: pa.Array) -> bool:
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _loss(p: Property, one: pa.Array) -> tuple[str, str]:
+    """What is said of the only value of an array, which can't be kept."""
+    if _is_text(one.type):
+        return "text", "the text is not UTF-8"
+    value = cell_text(one)
+    return value, f"{value} can't be held exactly by {p.type}{_range(p.type)}"
 
 
 def cell_text(one: pa.Array) -> str:

@@ -10,15 +10,16 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.blob_claims import claim
 from omnigraph.schema.arrow import arrow_type
-from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, from_json
 
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DATETIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
-_EXACT_IN_FLOAT32 = 2**24
-_EXACT_IN_FLOAT64 = 2**53
+EXACT_IN_FLOAT32 = 2**24
+EXACT_IN_FLOAT64 = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def _whole_floats(scalar: Scalar, values: Sequence[object], kinds: set[type]) ->
     if not kinds <= {float, int}:
         return None
     if int in kinds:
-        exact = _EXACT_IN_FLOAT32 if scalar is Scalar.F32 else _EXACT_IN_FLOAT64
+        exact = EXACT_IN_FLOAT32 if scalar is Scalar.F32 else EXACT_IN_FLOAT64
         if any(type(value) is int and not -exact <= value <= exact for value in values):
             return None
     array = pa.array(values, pa.float64())
@@ -155,9 +156,12 @@ def _one_by_one(type_: ValueType, values: Sequence[object]) -> Column:
 
 
 def _fitted(type_: ValueType, value: object) -> object:
+    if type_ is Scalar.BLOB and isinstance(value, str) and value.startswith(BASE64_PREFIX):
+        try:
+            return base64.b64decode(value[len(BASE64_PREFIX) :], validate=True)
+        except ValueError:
+            return from_json(type_, value)  # finds the words for it
     fitted = from_json(type_, value)
     if type_ is Scalar.BLOB and isinstance(fitted, str):
-        if not fitted.startswith(BASE64_PREFIX):
-            return Misfit(f'the URI {shown(fitted)} is not allowed by the settings of this graph; give "base64:…"')
-        return base64.b64decode(fitted[len(BASE64_PREFIX) :])
+        return claim(fitted)  # whether it may be read is asked when the rows are checked
     return fitted

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import BinaryIO
 
 import msgspec
@@ -27,27 +27,6 @@ def chunks_of(source: BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
     if read is None:
         return source
     return iter(lambda: read(CHUNK_BYTES), b"")
-
-
-def lines_of(chunks: Iterable[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
-    """Each line with its number, counted from 1; None stands for one of more than `limit` bytes, never held whole."""
-    number, held = 0, 0
-    parts: list[bytes] = []  # of the line whose end has not come yet
-    for chunk in chunks:
-        *whole, last = chunk.split(b"\n")
-        for piece in whole:
-            number += 1
-            if held + len(piece) > limit:
-                yield number, None
-            else:
-                yield number, b"".join((*parts, piece)) if parts else piece
-            if held:
-                parts, held = [], 0
-        if last:
-            held += len(last)
-            parts = [] if held > limit else [*parts, last]
-    if held:
-        yield number + 1, None if held > limit else b"".join(parts)
 
 
 def is_skipped(line: bytes) -> bool:
@@ -90,7 +69,8 @@ def _decode_slowly(line: bytes) -> object:
     except json.JSONDecodeError as error:
         if not text[error.pos :].strip() or error.msg.startswith("Unterminated"):
             raise BadJsonError("the JSON ends before it is complete") from None
-        raise BadJsonError(f"the line is not JSON: {error.msg} at character {error.pos + 1}") from None
+        what = error.msg.removesuffix(" at")
+        raise BadJsonError(f"the line is not JSON: {what} at character {error.pos + 1}") from None
     except RecursionError:
         raise BadJsonError("the JSON is nested too deeply") from None
 

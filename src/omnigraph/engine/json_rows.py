@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.blob_claims import claims_in
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -23,7 +24,7 @@ def json_lines(type_: AnyType, rows: pa.Table) -> Iterator[bytes]:
     The id is left out where the key makes it.
     """
     names = [p.name for p in type_.properties]
-    columns = [_json_column(p.type, rows[p.name].combine_chunks()) for p in type_.properties]
+    columns = [json_column(p.type, rows[p.name].combine_chunks()) for p in type_.properties]
     data: Iterator[tuple[object, ...]] = zip(*columns, strict=True) if columns else iter([()] * rows.num_rows)
     head = {"edge": type_.name} if isinstance(type_, EdgeType) else {"type": type_.name}
     own = [] if type_.key else [("id", rows[ID].to_pylist())]
@@ -37,7 +38,8 @@ def json_lines(type_: AnyType, rows: pa.Table) -> Iterator[bytes]:
         yield _encode(record) + b"\n"
 
 
-def _json_column(type_: ValueType, column: pa.Array) -> list[object]:
+def json_column(type_: ValueType, column: pa.Array) -> list[object]:
+    """A column's values in their JSON forms; integers that JSON's numbers can't hold exactly are strings."""
     match type_:
         case Scalar.I64 | Scalar.U64:
             return _large_integers(column)
@@ -53,8 +55,11 @@ def _json_column(type_: ValueType, column: pa.Array) -> list[object]:
             return _lists(element, column)
         case Scalar.DATE:
             return _plain(column.cast(pa.utf8()))
-        case Scalar.DATETIME | Scalar.BLOB:
+        case Scalar.DATETIME:
             return [to_json(type_, value) for value in column.to_pylist()]
+        case Scalar.BLOB:
+            claims = claims_in(column)  # of records that were not loaded: the URI, as it came
+            return [claims.get(row) or to_json(type_, value) for row, value in enumerate(column.to_pylist())]
         case Scalar() | EnumOf():
             return _plain(column)
 
@@ -81,7 +86,7 @@ def _short_floats(column: pa.Array) -> list[object]:
 def _lists(element: Scalar, column: pa.Array) -> list[object]:
     offsets = column.offsets.to_pylist()
     first, last = offsets[0], offsets[-1]
-    items = _json_column(element, column.values.slice(first, last - first))
+    items = json_column(element, column.values.slice(first, last - first))
     return [
         items[start - first : end - first] if is_given else None
         for start, end, is_given in zip(offsets, offsets[1:], column.is_valid().to_pylist(), strict=False)

@@ -3,29 +3,37 @@
 Every read here sees both, so that later statements see the effects of earlier ones, and checks see the whole.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.predicates import Inputs, columns_of, holding, pushed
+from omnigraph.engine.blobs import REFERENCE, GivenBlobs, blob_names, referring, stored_batches
+from omnigraph.engine.predicates import Inputs, columns_of, pushed
+from omnigraph.engine.row_filter import holding, ids_where
 from omnigraph.engine.view import View
 from omnigraph.query.expr import Expr
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
+from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.dataset import Table
 
 
 def pending_schema(type_: AnyType) -> pa.Schema:
-    """The columns of a type's pending rows; all nullable, so that a missing value can be told and not only fail."""
-    return pa.schema([pa.field(field.name, field.type) for field in arrow_schema(type_)])
+    """The columns of a type's pending rows; all nullable, so that a missing value can be told and not only fail.
+
+    A Blob is a reference: what it stands for is read when the row is written.
+    """
+    blobs = set(blob_names(type_))
+    fields = arrow_schema(type_)
+    return pa.schema([pa.field(one.name, REFERENCE if one.name in blobs else one.type) for one in fields])
 
 
 class PendingTable:
     """The pending rows of one type. Whole rows, one per id: the last one wins."""
 
-    def __init__(self, type_: AnyType, table: Table) -> None:
-        self.type, self.table = type_, table
+    def __init__(self, type_: AnyType, table: Table, given: GivenBlobs) -> None:
+        self.type, self.table, self.given = type_, table, given
         self.schema = pending_schema(type_)
         self.deleted: dict[str, None] = {}
         self._parts: list[pa.Table] = []
@@ -82,6 +90,10 @@ class PendingTable:
         """Whether nothing is pending."""
         return not self._parts and not self.deleted
 
+    def stored(self) -> Iterator[pa.RecordBatch]:
+        """The rows to put, as they are stored: with the bytes of their blobs, so that only some are held at once."""
+        return stored_batches(self.type, self.rows, self.table, self.given)
+
     def superseded(self) -> set[str]:
         """The ids whose committed rows don't count any more."""
         return {*self.ids, *self.deleted}
@@ -97,8 +109,16 @@ class PendingTable:
     def where(self, predicate: Expr, inputs: Inputs, columns: Sequence[str]) -> pa.Table:
         """The rows for which the predicate is true, committed and pending."""
         names = list(dict.fromkeys([ID, *columns, *columns_of(predicate)]))
-        found = holding(self._standing(self.table.scan(names, pushed(predicate, inputs))), predicate, inputs)
-        return self._together(found, holding(self.rows.select(names), predicate, inputs), columns)
+        has_blobs = any(name in names for name in blob_names(self.type))
+        filter_ = pushed(predicate, inputs)
+        if filter_ is None:  # every row has to be looked at, but not all of its columns
+            chosen = ids_where(self.table, predicate, inputs)
+            committed = self._standing(self.table.matching(ID, chosen, names, with_address=has_blobs))
+        else:
+            read = self._standing(self.table.scan(names, filter_, with_address=has_blobs))
+            committed = holding(read, predicate, inputs)
+        mine = holding(self.rows.select(names), predicate, inputs)
+        return self._together(referring(self.type, committed), mine, columns)
 
     def _standing(self, committed: pa.Table) -> pa.Table:
         hidden = self.superseded()
@@ -115,15 +135,16 @@ class PendingTable:
 class Pending:
     """The pending rows of every type, over one view."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, sources: BlobSources = NO_SOURCES) -> None:
         self.view = view
+        self.given = GivenBlobs(sources)
         self._tables: dict[str, PendingTable] = {}
 
     def of(self, type_: AnyType) -> PendingTable:
         """The pending rows of a type."""
         key = type_.table_key
         if key not in self._tables:
-            self._tables[key] = PendingTable(type_, self.view.table(type_))
+            self._tables[key] = PendingTable(type_, self.view.table(type_), self.given)
         return self._tables[key]
 
     def node_type(self, name: str) -> NodeType:

@@ -1,18 +1,19 @@
-"""Predicates over the rows of one table: three-valued, as columns of Arrow.
+"""Predicates over rows of one table, or over bindings of several variables: three-valued, as columns of Arrow.
 
-A predicate reads the columns of the row at hand by name. Numbers compare exactly whatever their types: what Arrow
-would round first is compared one by one.
+Numbers compare exactly whatever their types: nothing is rounded first.
 """
 
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, assert_never, cast
+from typing import Protocol, TypeAlias, assert_never, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.exact_order import compare_exactly
+from omnigraph.engine.membership import is_in_list, is_one_of
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.query.expr import (
     And,
@@ -38,10 +39,11 @@ from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
-Column: TypeAlias = "pa.ChunkedArray | pa.Array"
+Column: TypeAlias = pa.ChunkedArray | pa.Array
+Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 RowValue: TypeAlias = Prop | Identity
 
-_ARROW_OPS: dict[Op, Callable[[Column, Column], Column]] = {
+_ARROW_OPS: dict[Op, Callable[[Operand, Operand], Operand]] = {
     Op.EQ: pc.equal,
     Op.NE: pc.not_equal,
     Op.LT: pc.less,
@@ -62,20 +64,17 @@ _SMALL = (Scalar.I32, Scalar.U32)
 
 
 class SearchNotHereError(OmnigraphError):
-    """A text search stands where rows are chosen to be changed."""
+    """A text search was handed to what compares the values of columns; whoever plans a query keeps them apart."""
 
-    kind = Kind.INVALID
-    code = "search_in_mutation"
+    kind = Kind.INTERNAL
+    code = "search_not_here"
 
     def __init__(self, function: str) -> None:
         super().__init__(function)
         self.function = function
 
     def __str__(self) -> str:
-        return (
-            f"`{self.function}` can't choose the rows of an update or delete:"
-            " find the rows by a query, then name them by their ids"
-        )
+        return f"`{self.function}` can't be answered by comparing values: please report it, with the query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,45 +107,93 @@ def columns_of(expr: Expr) -> list[str]:
     return list(dict.fromkeys(column_of(part) for part in walk(expr) if isinstance(part, Prop | Identity)))
 
 
-def holding(rows: pa.Table, predicate: Expr, inputs: Inputs) -> pa.Table:
-    """The rows for which the predicate is true; where it is unknown, a row does not count."""
-    return rows.filter(evaluate(predicate, rows, inputs), null_selection_behavior="drop")
+class Values(Protocol):
+    """Where an expression finds what it reads of the rows at hand, whatever variables they bind."""
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def column(self, expr: RowValue) -> Column:
+        """The value of a property or id in every row."""
+        ...
+
+    def comparison(self, expr: Compare) -> Column | None:
+        """The truth of a comparison in every row, when it can be told without its values."""
+        ...
+
+    def matches(self, expr: TextMatch) -> Column:
+        """The truth of a text search in every row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _OneTable:
+    """The rows of one table, whose columns have the names of properties."""
+
+    rows: pa.Table
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.num_rows)
+
+    def column(self, expr: RowValue) -> Column:
+        return self.rows.column(column_of(expr))
+
+    def comparison(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are all it has
+        return None
+
+    def matches(self, expr: TextMatch) -> Column:
+        raise SearchNotHereError(expr.mode.value)
 
 
 def evaluate(expr: Expr, rows: pa.Table, inputs: Inputs) -> Column:
-    """The value of an expression in every row. A predicate is true, false or null (unknown).
+    """The value of an expression in every row of one table. A predicate is true, false or null (unknown).
 
     Raises:
         SearchNotHereError: It holds a text search.
     """
+    return evaluate_over(expr, _OneTable(rows), inputs)
+
+
+def evaluate_over(expr: Expr, values: Values, inputs: Inputs) -> Column:
+    """As `evaluate`, for rows that may bind several variables."""
+    found = _operand(expr, values, inputs)
+    return pa.repeat(found, values.size) if isinstance(found, pa.Scalar) else found
+
+
+def _operand(expr: Expr, values: Values, inputs: Inputs) -> Operand:
+    """The value in every row, or one value when it is the same in all."""
     match expr:
         case Const() | ParamRef() | Now():
-            return _constant(inputs.value(expr), expr.type, rows.num_rows)
+            return pa.scalar(inputs.value(expr), arrow_type(expr.type))
         case Prop() | Identity():
-            return rows.column(column_of(expr))
+            return values.column(expr)
         case IsNull():
-            operand = evaluate(expr.operand, rows, inputs)
+            operand = _operand(expr.operand, values, inputs)
             return pc.is_valid(operand) if expr.negated else pc.is_null(operand)
         case Not():
-            return pc.invert(evaluate(expr.term, rows, inputs))
+            return pc.invert(_operand(expr.term, values, inputs))
         case And() | Or():
             combine = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
-            found = evaluate(expr.terms[0], rows, inputs)
+            found = _operand(expr.terms[0], values, inputs)
             for term in expr.terms[1:]:
-                found = combine(found, evaluate(term, rows, inputs))
+                found = combine(found, _operand(term, values, inputs))
             return found
         case Compare():
-            return _compare(expr, rows, inputs)
+            known = values.comparison(expr)
+            return _compare(expr, values, inputs) if known is None else known
         case In():
-            return _in(expr, rows, inputs)
+            return _in(expr, values, inputs)
         case Contains():
-            return _text(expr.text, expr.part, rows, inputs, pc.match_substring, lambda text, part: part in text)
+            return _text(expr.text, expr.part, values, inputs, pc.match_substring, lambda text, part: part in text)
         case StartsWith():
-            return _text(expr.text, expr.prefix, rows, inputs, pc.starts_with, str.startswith)
+            return _text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
         case TextMatch():
-            raise SearchNotHereError(expr.mode.value)
+            return values.matches(expr)
         case _:
-            raise AssertionError(f"a {type(expr).__name__} can't stand in a predicate over one row")
+            raise AssertionError(f"a {type(expr).__name__} can't stand in a predicate")
 
 
 # --- pushed into the table -------------------------------------------------------------------------
@@ -213,26 +260,34 @@ def _pushed_comparison(op: Op, column: RowValue, value: Const | ParamRef, inputs
 # --- single operators --------------------------------------------------------------------------------
 
 
-def _constant(value: Value, type_: ValueType, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, arrow_type(type_)), rows)
-
-
 def _value_type(expr: Expr) -> ValueType:
     found = expr.type
     assert isinstance(found, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - expressions check this when built
     return found
 
 
-def _compare(expr: Compare, rows: pa.Table, inputs: Inputs) -> Column:
-    left, right = (evaluate(side, rows, inputs) for side in (expr.left, expr.right))
-    shared = _shared_type(_value_type(expr.left), _value_type(expr.right))
-    if shared is not None:
-        return _ARROW_OPS[expr.op](left.cast(shared), right.cast(shared))
-    return _one_by_one(_PYTHON_OPS[expr.op], left, right)
+def _compare(expr: Compare, values: Values, inputs: Inputs) -> Operand:
+    left, right = (_operand(side, values, inputs) for side in (expr.left, expr.right))
+    found = _compared(expr.op, left, _value_type(expr.left), right, _value_type(expr.right))
+    is_single = isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)
+    return found[0] if is_single and isinstance(found, pa.Array) else found
 
 
-def _shared_type(left: ValueType, right: ValueType) -> pa.DataType | None:
-    """The type in which values of both are what they were; None when there is none."""
+def _compared(op: Op, left: Operand, left_type: ValueType, right: Operand, right_type: ValueType) -> Operand:
+    shared = shared_type(left_type, right_type)
+    if shared is None:
+        return compare_exactly(op, left, right)
+    return _ARROW_OPS[op](_as(left, shared), _as(right, shared))
+
+
+def _as(operand: Operand, type_: pa.DataType) -> Operand:
+    if operand.type == type_ or pa.types.is_large_string(operand.type):
+        return operand  # texts of either kind compare; a large column does not fit into the other
+    return operand.cast(type_)
+
+
+def shared_type(left: ValueType, right: ValueType) -> pa.DataType | None:
+    """The type in which comparable values of both are what they were; None when there is none."""
     a, b = (Scalar.STRING if isinstance(side, EnumOf) else side for side in (left, right))
     if a == b:
         return arrow_type(a)
@@ -250,35 +305,33 @@ def _one_by_one(function: Callable[..., bool], left: Column, right: Column) -> p
     return pa.array([None if a is None or b is None else function(a, b) for a, b in pairs], pa.bool_())
 
 
-def _in(expr: In, rows: pa.Table, inputs: Inputs) -> Column:
-    element = evaluate(expr.element, rows, inputs)
-    collection = expr.collection
-    if isinstance(collection, Const | ParamRef):
-        items = inputs.value(collection)
-        if items is None:
-            return pa.nulls(rows.num_rows, pa.bool_())
-        assert isinstance(items, tuple | list) and isinstance(collection.type, ListOf)  # noqa: S101, PT018 - by type
-        shared = _shared_type(_value_type(expr.element), collection.type.element)
-        if shared is not None and not pa.types.is_floating(shared):
-            found = pc.is_in(element.cast(shared), value_set=pa.array(items, shared))
-            return pc.if_else(pc.is_valid(element), found, pa.scalar(None, pa.bool_()))
-        known = set(items)
-        return pa.array([None if item is None else item in known for item in element.to_pylist()], pa.bool_())
-    return _one_by_one(lambda item, items: item in items, element, evaluate(collection, rows, inputs))
+def _in(expr: In, values: Values, inputs: Inputs) -> Column:
+    element = evaluate_over(expr.element, values, inputs)
+    type_, collection = _value_type(expr.element), expr.collection
+    assert isinstance(collection.type, ListOf)  # noqa: S101 - expressions check this when built
+    if not isinstance(collection, Const | ParamRef):
+        of_items = collection.type.element
+        lists = evaluate_over(collection, values, inputs)
+        return is_in_list(element, lists, lambda item, other: _compared(Op.EQ, item, type_, other, of_items))
+    items = inputs.value(collection)
+    if items is None:
+        return pa.nulls(values.size, pa.bool_())
+    assert isinstance(items, tuple | list)  # noqa: S101 - the value of a list
+    return is_one_of(element, type_, items)
 
 
 def _text(
     text: Expr,
     part: Expr,
-    rows: pa.Table,
+    values: Values,
     inputs: Inputs,
     vectorised: Callable[..., Column],
     single: Callable[[str, str], bool],
 ) -> Column:
-    column = evaluate(text, rows, inputs)
+    column = evaluate_over(text, values, inputs)
     if isinstance(part, Const | ParamRef):
         wanted = inputs.value(part)
         if wanted is None:
-            return pa.nulls(rows.num_rows, pa.bool_())
+            return pa.nulls(values.size, pa.bool_())
         return vectorised(column, pattern=wanted)
-    return _one_by_one(single, column, evaluate(part, rows, inputs))
+    return _one_by_one(single, column, evaluate_over(part, values, inputs))

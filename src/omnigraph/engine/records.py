@@ -8,14 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from omnigraph.engine.json_lines import (
-    BYTE_ORDER_MARK,
-    BadJsonError,
-    chunks_of,
-    decode_object,
-    is_skipped,
-    lines_of,
-)
+import numpy as np
+
+from omnigraph.engine.fast_records import read_graph_block
+from omnigraph.engine.json_lines import BadJsonError, chunks_of, decode_object
+from omnigraph.engine.line_blocks import LineBlock, line_blocks
 from omnigraph.engine.record_error import RecordError, Reject, refuse
 from omnigraph.engine.typed_rows import (
     ABSENT,
@@ -27,12 +24,16 @@ from omnigraph.engine.typed_rows import (
     TypedRows,
     filled_from_json,
     finish,
+    id_columns,
+    ids_from_json,
+    joined,
 )
 from omnigraph.ids import Ids
 from omnigraph.lang.suggest import closest
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.misfit import shown
 from omnigraph.schema.types import Scalar
+from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 WINDOW_ROWS = 65_536
 WINDOW_BYTES = 32 * 1024 * 1024
@@ -47,35 +48,34 @@ class _BadRecordError(Exception):
     """Why one record is refused: type, property, value, reason."""
 
 
-def read_graph_records(
+def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
     source: BinaryIO | Iterable[bytes],
     catalog: Catalog,
     ids: Ids,
     *,
     name: str,
     is_partial: bool = False,
+    blobs: BlobSources = NO_SOURCES,
     reject: Reject = refuse,
     window_rows: int = WINDOW_ROWS,
     window_bytes: int = WINDOW_BYTES,
+    is_strict: bool = False,
 ) -> Iterator[TypedRows]:
     """The rows of a graph JSONL, in windows: of each, one `TypedRows` per type that it has, in order of appearance.
 
     At most `window_bytes` of text and `window_rows` records are held, and one line more. A bad record goes to
-    `reject`, in the order of the lines; by default that raises RecordError. `is_partial` as in `Origin`.
+    `reject`, in the order of the lines; by default that raises RecordError. `is_partial` and `blobs` as in
+    `Origin`.
+    `is_strict` reads every line by itself, which takes longer and gives the same.
     """
-    window = _Window(catalog, Origin(file=name, is_partial=is_partial), ids)
+    origin = Origin(file=name, is_partial=is_partial, blobs=blobs)
     limit = max_line_bytes(catalog)
-    for number, line in lines_of(chunks_of(source), limit):
-        if line is None:
+    for block in line_blocks(chunks_of(source), limit=limit, rows=window_rows, size=window_bytes):
+        window = _Window(catalog, origin, ids, block)
+        for number in block.too_long:
             window.refuse(number, b"", None, None, None, f"the line has more than {limit} bytes, the most for a record")
-            continue
-        text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-        if is_skipped(text):
-            continue
-        window.add(number, text)
-        if window.rows >= window_rows or window.bytes >= window_bytes:
-            yield from window.flush(reject)
-    yield from window.flush(reject)
+        window.read_all(is_strict=is_strict)
+        yield from window.flush(reject)
 
 
 def max_line_bytes(catalog: Catalog) -> int:
@@ -87,20 +87,29 @@ def max_line_bytes(catalog: Catalog) -> int:
 
 @dataclass(slots=True)
 class PendingRecords:
-    """Records of one type whose values have not been looked at yet."""
+    """Records of one type whose values have not been looked at yet: their lines, ids and ends, and properties."""
 
     type: AnyType
     known: frozenset[str]
-    read: ReadRows = field(default_factory=ReadRows)
+    lines: list[int] = field(default_factory=list)
+    own: dict[str, list[object]] = field(default_factory=dict)
     data: list[dict[str, object]] = field(default_factory=list)
 
-    def finish(self, origin: Origin, ids: Ids) -> tuple[TypedRows, list[Rejected]]:
-        """The rows, and what was wrong with the others."""
+    def add(self, number: int, record: dict[str, object], data: dict[str, object]) -> None:
+        """Take one record: the object that has its ids, and the object that has its properties."""
+        self.lines.append(number)
+        for name in id_columns(self.type):
+            self.own.setdefault(name, []).append(record.get(name, ABSENT))
+        self.data.append(data)
+
+    def read(self) -> ReadRows:
+        """The rows."""
         data = self.data
+        columns = {name: ids_from_json(self.own.get(name, [])) for name in id_columns(self.type)}
         for p in self.type.properties:
             name = p.name
-            self.read.columns[name] = filled_from_json(p, [one.get(name, ABSENT) for one in data])
-        return finish(self.type, self.read, origin, ids.ulid)
+            columns[name] = filled_from_json(p, [one.get(name, ABSENT) for one in data])
+        return ReadRows(lines=np.array(self.lines, np.int64), columns=columns)
 
 
 def _data_of(record: dict[str, object], pending: PendingRecords) -> dict[str, object]:
@@ -128,21 +137,33 @@ def _hint(word: str, known: Iterable[str]) -> str:
 
 
 class _Window:
-    """The records since the last flush, by type."""
+    """The records of one block of lines, by type."""
 
-    def __init__(self, catalog: Catalog, origin: Origin, ids: Ids) -> None:
-        self._catalog, self._origin, self._ids = catalog, origin, ids
+    def __init__(self, catalog: Catalog, origin: Origin, ids: Ids, block: LineBlock) -> None:
+        self._catalog, self._origin, self._ids, self._block = catalog, origin, ids, block
         self._pending: dict[str, PendingRecords] = {}
+        self._types: dict[str, AnyType] = {}
+        self._first: dict[str, int] = {}
+        self._fast: dict[str, list[ReadRows]] = {}
         self._rejected: list[Rejected] = []
-        self.rows = self.bytes = 0
+
+    def read_all(self, *, is_strict: bool) -> None:
+        """Read every line: quickly where that is beyond doubt, and otherwise one by one."""
+        rest = self._block.chosen
+        if not is_strict:
+            found, rest = read_graph_block(self._block, self._catalog)
+            for rows in found:
+                self._saw(rows.type, rows.first)
+                self._fast.setdefault(rows.type.name, []).append(rows.read)
+        for position in rest.tolist():
+            self.add(self._block.first + position, self._block.line(position))
 
     def add(self, number: int, line: bytes) -> None:
         """Take one line."""
-        self.rows += 1
-        self.bytes += len(line)
         try:
             record = decode_object(line, "data")
             pending = self._pending_of(record)
+            self._saw(pending.type, number)
             data = _data_of(record, pending)
         except BadJsonError as error:
             self.refuse(number, line, None, None, None, str(error))
@@ -150,14 +171,7 @@ class _Window:
         except _BadRecordError as error:
             self.refuse(number, line, *error.args)
             return
-        read = pending.read
-        read.lines.append(number)
-        read.texts.append(line)
-        read.ids.append(record.get("id", ABSENT))
-        if "edge" in record:
-            read.sources.append(record.get(FROM, ABSENT))
-            read.targets.append(record.get(TO, ABSENT))
-        pending.data.append(data)
+        pending.add(number, record, data)
 
     def refuse(
         self, number: int, text: bytes, type_: str | None, name: str | None, value: str | None, reason: str
@@ -166,18 +180,24 @@ class _Window:
         self._rejected.append((RecordError(self._origin.file, number, type_, name, value, reason), text))
 
     def flush(self, reject: Reject) -> Iterator[TypedRows]:
-        """Everything so far: first what is wrong, by line, then the rows."""
+        """First what is wrong, by line, then the rows, by the line where their type first came."""
         finished: list[TypedRows] = []
         rejected = self._rejected
-        for pending in self._pending.values():
-            rows, wrong = pending.finish(self._origin, self._ids)
-            finished.append(rows)
-            rejected += wrong
-        self._pending, self._rejected = {}, []
-        self.rows = self.bytes = 0
+        for name in sorted(self._first, key=self._first.__getitem__):
+            parts = self._fast.get(name, [])
+            if name in self._pending:
+                parts = [*parts, self._pending[name].read()]
+            if parts:
+                rows, wrong = finish(self._types[name], joined(parts), self._origin, self._ids, self._block.text_of)
+                finished.append(rows)
+                rejected += wrong
         for error, text in sorted(rejected, key=lambda one: one[0].line):
             reject(error, text)
         yield from (rows for rows in finished if rows.rows.num_rows)
+
+    def _saw(self, type_: AnyType, number: int) -> None:
+        self._types[type_.name] = type_
+        self._first[type_.name] = min(number, self._first.get(type_.name, number))
 
     def _pending_of(self, record: dict[str, object]) -> PendingRecords:
         if ("type" in record) == ("edge" in record):

@@ -1,15 +1,16 @@
 """Rules between tables: the ends of edges exist, and every node has as many edges as its type allows."""
 
-from collections import Counter
-from collections.abc import Iterable
-
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.commit.requirement import CountsWithin, IdsAbsent, IdsPresent, RowsUnchanged, ValuesAbsent
 from omnigraph.engine.pending import Pending, PendingTable
 from omnigraph.engine.violations import Findings, quoted
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
+from omnigraph.storage.column_sets import Column, Positions, is_among, one_array, places_among
+from omnigraph.storage.lookup import ids_there, rows_with
 
 
 def check_endpoints(pending: Pending, edge: EdgeType, findings: Findings) -> None:
@@ -19,17 +20,30 @@ def check_endpoints(pending: Pending, edge: EdgeType, findings: Findings) -> Non
         return
     for column, end, node_name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
         nodes = pending.of(pending.node_type(node_name))
-        wanted = list(dict.fromkeys(rows.column(column).to_pylist()))
-        mine = set(nodes.ids)
-        elsewhere = [row_id for row_id in wanted if row_id not in mine]
-        there = set(nodes.matching(ID, elsewhere, [ID]).column(ID).to_pylist())
-        for row_id in elsewhere:
-            if row_id not in there:
-                message = f"{edge.name}.{end}: no {node_name} {quoted(row_id)}"
-                findings.add("endpoint", edge.name, row_id, message)
-        if there:
-            key = nodes.type.table_key
-            findings.requirements.append(IdsPresent(table_key=key, ids=tuple(sorted(there))))
+        wanted = rows.column(column).unique()
+        elsewhere = wanted.filter(pa.array(~is_among(wanted, nodes.rows.column(ID))))
+        there = ids_there(nodes.table, elsewhere)
+        there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
+        for row_id in elsewhere.filter(pa.array(~is_among(elsewhere, there))).to_pylist():
+            findings.add("endpoint", edge.name, row_id, endpoint_message(edge, end, node_name, row_id))
+        if len(there):
+            findings.requirements.append(IdsPresent(table_key=nodes.type.table_key, ids=there))
+
+
+def endpoint_message(edge: EdgeType, end: str, node_name: str, row_id: str) -> str:
+    """What is said of an edge that leads to no node."""
+    return f"{edge.name}.{end}: no {node_name} {quoted(row_id)}"
+
+
+def card_message(edge: EdgeType, source: str, count: int, bound: str) -> str:
+    """What is said of a source with too many or too few edges."""
+    noun = "edge" if count == 1 else "edges"
+    return f"@card violation on {edge.name}: {quoted(source)} has {count} {noun} ({bound})"
+
+
+def per_source(values: Column, sources: pa.Array) -> Positions:
+    """How often each source, given once, is among the values, which are all sources."""
+    return np.bincount(places_among(values, sources), minlength=len(sources)).astype(np.int64)
 
 
 def check_no_edge_is_left(pending: Pending, node: NodeType, findings: Findings) -> None:
@@ -58,57 +72,41 @@ def check_cardinality(pending: Pending, edge: EdgeType, findings: Findings) -> N
     limits = edge.cardinality
     if limits.low == 0 and limits.high is None:
         return
-    edges, sources = pending.of(edge), pending.of(pending.node_type(edge.source))
-    changes = _changes(edges, findings)
-    if limits.low > 0:
-        changes.update(dict.fromkeys(sources.ids, 0))
-    asked = [source for source in changes if source not in sources.deleted]
-    if not asked:
+    edges, nodes = pending.of(edge), pending.of(pending.node_type(edge.source))
+    come, go = one_array(edges.rows.column(SRC)), _replaced_sources(edges, findings)
+    new = one_array(nodes.rows.column(ID)) if limits.low > 0 else come.slice(0, 0)
+    sources = pa.concat_arrays([come, go, new]).unique()
+    exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, ids_there(nodes.table, sources))
+    exists &= ~is_among(sources, pa.array(nodes.deleted, pa.string()))
+    sources = sources.filter(pa.array(exists))
+    sources = sources.take(pc.sort_indices(sources))
+    if not len(sources):
         return
-    exists = set(sources.matching(ID, asked, [ID]).column(ID).to_pylist())
-    asked = sorted(source for source in asked if source in exists)
-    found = Counter(edges.matching(SRC, asked, [SRC]).column(SRC).to_pylist())
-    for source in asked:
-        count = found[source]
-        bound = None
-        if limits.high is not None and count > limits.high:
-            bound = f"max {limits.high}"
-        elif count < limits.low:
-            bound = f"min {limits.low}"
-        if bound is not None:
-            noun = "edge" if count == 1 else "edges"
-            message = f"@card violation on {edge.name}: {quoted(source)} has {count} {noun} ({bound})"
-            findings.add("card", edge.name, source, message)
+    come, go = (part.filter(pa.array(is_among(part, sources))) for part in (come, go))
+    added = per_source(come, sources) - per_source(go, sources)
+    total = per_source(rows_with(edges.table, SRC, sources, [SRC]).column(SRC), sources) + added
+    is_over = total > limits.high if limits.high is not None else np.zeros(len(total), np.bool_)
+    for at in np.flatnonzero(is_over | (total < limits.low)):
+        source, bound = sources[int(at)].as_py(), f"max {limits.high}" if is_over[at] else f"min {limits.low}"
+        findings.add("card", edge.name, source, card_message(edge, source, int(total[at]), bound))
     findings.requirements.append(
-        CountsWithin(
-            table_key=edge.table_key,
-            column=SRC,
-            keys=tuple(asked),
-            added=tuple(changes[source] for source in asked),
-            low=limits.low,
-            high=limits.high,
-        )
+        CountsWithin(table_key=edge.table_key, column=SRC, keys=sources, added=added, low=limits.low, high=limits.high)
     )
 
 
-def _changes(edges: PendingTable, findings: Findings) -> Counter[str]:
-    """By how many edges each touched source gains or loses; what they replace must stay as it was counted."""
+def _replaced_sources(edges: PendingTable, findings: Findings) -> pa.Array:
+    """The sources of the edges that are replaced or go; those must stay as they were counted."""
     key = edges.type.table_key
-    changes: Counter[str] = Counter(edges.rows.column(SRC).to_pylist())
-    touched = [*edges.known_ids, *edges.deleted]
-    if touched:
-        replaced = edges.table.matching(ID, touched, [ID, SRC])
-        changes.subtract(replaced.column(SRC).to_pylist())
-        there = replaced.column(ID).to_pylist()
-        findings.requirements.append(RowsUnchanged(table_key=key, ids=tuple(sorted(there))))
-        _require_absent(key, set(touched) - set(there), findings)
-    return changes
-
-
-def _require_absent(table_key: str, ids: Iterable[str], findings: Findings) -> None:
-    absent = tuple(sorted(ids))
-    if absent:
-        findings.requirements.append(IdsAbsent(table_key=table_key, ids=absent))
+    touched = pa.array([*edges.known_ids, *edges.deleted], pa.string())
+    if not len(touched):
+        return touched
+    replaced = rows_with(edges.table, ID, touched, [ID, SRC])
+    there = one_array(replaced.column(ID))
+    findings.requirements.append(RowsUnchanged(table_key=key, ids=there))
+    absent = touched.filter(pa.array(~is_among(touched, there)))
+    if len(absent):
+        findings.requirements.append(IdsAbsent(table_key=key, ids=absent))
+    return one_array(replaced.column(SRC))
 
 
 def cascade(pending: Pending) -> None:

@@ -5,35 +5,19 @@ from typing import assert_never
 import pyarrow as pa
 
 from omnigraph.commit.requirement import Requirement, SelectionUnchanged
+from omnigraph.engine.embedded import without_outdated
 from omnigraph.engine.keys import derived_ids
 from omnigraph.engine.pending import Pending, PendingTable
-from omnigraph.engine.predicates import Inputs, columns_of, holding, pushed
+from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.relations import cascade
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.engine.row_filter import ids_where
 from omnigraph.ids import Ids
 from omnigraph.query.expr import Expr
 from omnigraph.query.mutation_ir import Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.arrow import DST, ID, SRC
-from omnigraph.schema.catalog import AnyType, Value
+from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.dataset import Table
-
-
-class BlobNotHereError(OmnigraphError):
-    """A mutation would write rows of a type that has Blob properties."""
-
-    kind = Kind.INVALID
-    code = "blob_in_mutation"
-
-    def __init__(self, type: str, property: str) -> None:
-        super().__init__(type, property)
-        self.type, self.property = type, property
-
-    def __str__(self) -> str:
-        return (
-            f"`{self.type}` has the Blob property `{self.property}`: mutations don't insert or update such rows yet;"
-            " they can delete them"
-        )
 
 
 def run_statements(query: MutationQuery, pending: Pending, inputs: Inputs, ids: Ids) -> list[Requirement]:
@@ -57,9 +41,9 @@ def run_statements(query: MutationQuery, pending: Pending, inputs: Inputs, ids: 
 
 def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Inputs, ids: Ids) -> None:
     type_ = table.type
-    _refuse_blobs(type_)
-    row: dict[str, Value] = {assign.property: inputs.value(assign.value) for assign in statement.values}
-    row |= {name: type_.by_name[name].default for name in statement.omitted}
+    values = {assign.property: inputs.value(assign.value) for assign in statement.values}
+    values |= {name: type_.by_name[name].default for name in statement.omitted}
+    row = {name: _pending(table, name, value) for name, value in values.items()}
     if isinstance(statement, InsertEdge):
         row |= {SRC: inputs.value(statement.source), DST: inputs.value(statement.target)}
     is_fresh = not type_.key
@@ -70,17 +54,28 @@ def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Inp
 
 
 def _update(statement: Update, table: PendingTable, inputs: Inputs) -> list[Requirement]:
-    _refuse_blobs(table.type)
-    rows = table.where(statement.where, inputs, table.schema.names)
-    relied_on = _selection(statement.where, table, inputs, rows)
+    found = table.where(statement.where, inputs, table.schema.names)
+    relied_on = _selection(statement.where, table, inputs, found)
+    if not found.num_rows:
+        return relied_on
+    rows = found
     for assign in statement.values:
         place = rows.schema.get_field_index(assign.property)
         field = rows.schema.field(place)
-        stored = pa.scalar(inputs.value(assign.value), field.type)
-        rows = rows.set_column(place, field, pa.repeat(stored, rows.num_rows))
-    if rows.num_rows:
-        table.put(rows)
+        value = pa.scalar(_pending(table, assign.property, inputs.value(assign.value)), field.type)
+        rows = rows.set_column(place, field, pa.repeat(value, rows.num_rows))
+    given = {assign.property for assign in statement.values}
+    all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
+    kept = {name: all_rows for name in table.schema.names if name not in given}
+    table.put(without_outdated(table.type, found, rows, kept))
     return relied_on
+
+
+def _pending(table: PendingTable, name: str, value: Value) -> object:
+    """A property's value as a pending row holds it."""
+    if value is None or table.type.by_name[name].type is not Scalar.BLOB:
+        return value
+    return table.given.add(str(value))
 
 
 def _delete(statement: Delete, table: PendingTable, inputs: Inputs) -> list[Requirement]:
@@ -94,17 +89,9 @@ def _delete(statement: Delete, table: PendingTable, inputs: Inputs) -> list[Requ
 def _selection(where: Expr, table: PendingTable, inputs: Inputs, rows: pa.Table) -> list[Requirement]:
     """What must stay so for the statement to mean the same: the committed rows that it chose, and no others."""
     mine = table.superseded()
-    columns = list(dict.fromkeys([ID, *columns_of(where)]))
 
     def select(committed: Table) -> list[str]:
-        chosen = holding(committed.scan(columns, pushed(where, inputs)), where, inputs).column(ID).to_pylist()
-        return [row_id for row_id in chosen if row_id not in mine]
+        return [row_id for row_id in ids_where(committed, where, inputs).to_pylist() if row_id not in mine]
 
     ids = tuple(row_id for row_id in rows.column(ID).to_pylist() if row_id not in mine)
     return [SelectionUnchanged(table_key=table.type.table_key, ids=ids, select=select)]
-
-
-def _refuse_blobs(type_: AnyType) -> None:
-    for prop in type_.properties:
-        if prop.type is Scalar.BLOB:
-            raise BlobNotHereError(type_.name, prop.name)

@@ -5,19 +5,26 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.blob_claims import refusals
 from omnigraph.engine.columns import column_from_json
 from omnigraph.engine.record_error import RecordError
-from omnigraph.schema.arrow import DST, ID, SRC, arrow_schema
+from omnigraph.engine.row_ids import derived_id_texts, new_ids
+from omnigraph.ids import Ids
+from omnigraph.schema.arrow import DST, ID, SRC, arrow_schema, arrow_type
 from omnigraph.schema.catalog import AnyType, EdgeType, Property
-from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.misfit import shown
 from omnigraph.schema.types import Scalar
-from omnigraph.schema.values import derive_id, expected, from_json, key_text, to_json
+from omnigraph.schema.values import expected, to_json
+from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 FROM, TO = "from", "to"
 SHOWN_AS = {SRC: FROM, DST: TO}
+STORED_AS = {FROM: SRC, TO: DST}
 
 Rejected: TypeAlias = tuple[RecordError, bytes]
 
@@ -55,34 +62,25 @@ class Filled:
     left_out: pa.Array | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRows:
-    """What was read, before it is checked. `ids` may be absent; `sources` and `targets` are an edge's ends."""
+    """What was read, before it is checked: the properties, `id`, and for an edge `from` and `to`, a column for each."""
 
-    lines: list[int] = field(default_factory=list)
-    texts: list[bytes] = field(default_factory=list)
-    ids: list[object] = field(default_factory=list)
-    sources: list[object] = field(default_factory=list)
-    targets: list[object] = field(default_factory=list)
-    columns: dict[str, Filled] = field(default_factory=dict)
+    lines: npt.NDArray[np.int64]
+    columns: Mapping[str, Filled]
 
-    def kept(self, rows: Sequence[int]) -> "ReadRows":
-        """Only these rows, whose values all fit."""
-        chosen = pa.array(rows, pa.int64())
-        return ReadRows(
-            lines=[self.lines[row] for row in rows],
-            texts=[self.texts[row] for row in rows],
-            ids=[self.ids[row] for row in rows],
-            sources=[self.sources[row] for row in rows] if self.sources else [],
-            targets=[self.targets[row] for row in rows] if self.targets else [],
-            columns={
-                name: Filled(
-                    array=one.array.take(chosen),
-                    left_out=None if one.left_out is None else one.left_out.take(chosen),
-                )
-                for name, one in self.columns.items()
-            },
-        )
+    def kept(self, is_kept: npt.NDArray[np.bool_]) -> "ReadRows":
+        """Only these rows."""
+        chosen, places = pa.array(is_kept), np.cumsum(is_kept) - 1
+        columns = {
+            name: Filled(
+                array=one.array.filter(chosen),
+                misfits={int(places[row]): misfit for row, misfit in one.misfits.items() if is_kept[row]},
+                left_out=None if one.left_out is None else one.left_out.filter(chosen),
+            )
+            for name, one in self.columns.items()
+        }
+        return ReadRows(lines=self.lines[is_kept], columns=columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +88,25 @@ class Origin:
     """Where rows come from, for messages, and how they are to be taken.
 
     With `is_partial`, a required property may be left out, unless it is part of the key: for a merge, where the row
-    that is there may have it.
+    that is there may have it. `blobs` are the places that a Blob's URI may lead to.
     """
 
     file: str
     unit: str = "line"
     is_partial: bool = False
+    blobs: BlobSources = NO_SOURCES
 
 
 Problems: TypeAlias = dict[int, tuple[str | None, str | None, str]]
 """By row, the first thing that is wrong with it: property, value, reason."""
+
+
+# --- columns -----------------------------------------------------------------------------------------
+
+
+def id_columns(type_: AnyType) -> tuple[str, ...]:
+    """The names of a record's own fields that hold ids, in the order in which they are checked."""
+    return (FROM, TO, ID) if isinstance(type_, EdgeType) else (ID,)
 
 
 def filled_from_json(p: Property, values: list[object]) -> Filled:
@@ -115,129 +122,202 @@ def filled_from_json(p: Property, values: list[object]) -> Filled:
     return Filled(array=column.array, misfits=misfits, left_out=left_out)
 
 
+def ids_from_json(values: list[object]) -> Filled:
+    """A column of ids of decoded JSON values."""
+    return filled_from_json(_TEXT, values)
+
+
+_TEXT = Property(name=ID, type=Scalar.STRING, nullable=True)
+
+
 def absent_column(p: Property, rows: int) -> Filled:
     """The column of a property that no record has."""
-    return filled_from_json(p, [ABSENT] * rows)
+    left_out = pa.array(np.ones(rows, bool))
+    if not p.has_default or p.default is None:
+        return Filled(array=pa.nulls(rows, arrow_type(p.type)), left_out=left_out)
+    return Filled(array=default_column(p, rows), left_out=left_out)
+
+
+def absent_ids(rows: int) -> Filled:
+    """The column of ids that no record gives."""
+    return absent_column(_TEXT, rows)
+
+
+def default_column(p: Property, rows: int) -> pa.Array:
+    """The default of a property, for so many rows."""
+    one = column_from_json(p.type, [to_json(p.type, p.default)]).array
+    return one.take(pa.array(np.zeros(rows, np.int64)))
+
+
+def replaced(array: pa.Array, is_other: npt.NDArray[np.bool_], others: pa.Array) -> pa.Array:
+    """An array with the next of `others` wherever the mask says so; unlike Arrow's own function it knows lists."""
+    places = np.where(is_other, len(array) - 1 + np.cumsum(is_other), np.arange(len(array)))
+    return pa.concat_arrays([array, others]).take(pa.array(places))
+
+
+def joined(parts: Sequence[ReadRows]) -> ReadRows:
+    """The rows of all parts, by line."""
+    if len(parts) == 1:
+        return parts[0]
+    lines = np.concatenate([part.lines for part in parts])
+    order = np.argsort(lines, kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    is_in_order = bool((order == np.arange(len(order))).all())
+    starts = np.cumsum([0, *(len(part.lines) for part in parts)])
+    columns: dict[str, Filled] = {}
+    for name in parts[0].columns:
+        filled = [part.columns[name] for part in parts]
+        array = pa.concat_arrays([one.array for one in filled])
+        left_out = None
+        if any(one.left_out is not None for one in filled):
+            left_out = pa.concat_arrays([_mask(one) for one in filled])
+        misfits = {
+            int(places[start + row]): misfit
+            for start, one in zip(starts, filled, strict=False)
+            for row, misfit in one.misfits.items()
+        }
+        if not is_in_order:
+            chosen = pa.array(order)
+            array, left_out = array.take(chosen), None if left_out is None else left_out.take(chosen)
+        columns[name] = Filled(array=array, misfits=misfits, left_out=left_out)
+    return ReadRows(lines=lines[order], columns=columns)
+
+
+def _mask(column: Filled) -> pa.Array:
+    return pa.array(np.zeros(len(column.array), bool)) if column.left_out is None else column.left_out
+
+
+# --- rows --------------------------------------------------------------------------------------------
 
 
 def finish(
-    type_: AnyType, read: ReadRows, origin: Origin, new_id: Callable[[], str]
+    type_: AnyType, read: ReadRows, origin: Origin, ids: Ids, text_of: Callable[[int], bytes]
 ) -> tuple[TypedRows, list[Rejected]]:
-    """The rows that are right, with their ids, and the others with what is wrong; both in the order they came in."""
+    """The rows that are right, with their ids, and the others with what is wrong; both in the order they came in.
+
+    `text_of` gives the text of a record by its line.
+    """
     rejected: list[Rejected] = []
     problems = _problems(type_, read, origin)
     if problems:
-        read = _without(type_, read, problems, origin, rejected)
-    ids = _ids(type_, read, new_id)
-    problems = _id_problems(type_, read, ids)
+        read = _without(type_, read, problems, origin, rejected, text_of)
+    own = {name: read.columns[name].array for name in id_columns(type_)}
+    own[ID] = _ids(type_, read, ids)
+    problems = _id_problems(type_, read, own[ID])
     if problems:
-        ids = [row_id for row, row_id in enumerate(ids) if row not in problems]
-        read = _without(type_, read, problems, origin, rejected)
+        is_kept = np.ones(len(read.lines), bool)
+        is_kept[list(problems)] = False
+        own = {name: array.filter(pa.array(is_kept)) for name, array in own.items()}
+        read = _without(type_, read, problems, origin, rejected, text_of)
     schema = arrow_schema(type_)
-    own = {ID: ids, SRC: read.sources, DST: read.targets}
-    arrays = [pa.array(own[one.name], pa.utf8()) if one.name in own else read.columns[one.name].array for one in schema]
-    masks = {name: one.left_out for name, one in read.columns.items() if one.left_out is not None}
+    arrays = [own[name] if name in own else read.columns[name].array for name in map(_shown_as, schema.names)]
+    masks = {p.name: read.columns[p.name].left_out for p in type_.properties}
     rows = TypedRows(
         type=type_,
         rows=pa.Table.from_arrays(arrays, schema=schema),
-        lines=pa.array(read.lines, pa.int64()),
-        left_out={name: mask for name, mask in masks.items() if mask.true_count},
+        lines=pa.array(read.lines),
+        left_out={name: mask for name, mask in masks.items() if mask is not None and mask.true_count},
     )
     return rows, sorted(rejected, key=lambda one: one[0].line)
 
 
-def _without(type_: AnyType, read: ReadRows, problems: Problems, origin: Origin, rejected: list[Rejected]) -> ReadRows:
+def _shown_as(name: str) -> str:
+    return SHOWN_AS.get(name, name)
+
+
+def _without(
+    type_: AnyType,
+    read: ReadRows,
+    problems: Problems,
+    origin: Origin,
+    rejected: list[Rejected],
+    text_of: Callable[[int], bytes],
+) -> ReadRows:
     for row, (name, value, reason) in problems.items():
-        error = RecordError(origin.file, read.lines[row], type_.name, name, value, reason, origin.unit)
-        rejected.append((error, read.texts[row]))
-    return read.kept([row for row in range(len(read.lines)) if row not in problems])
+        line = int(read.lines[row])
+        rejected.append((RecordError(origin.file, line, type_.name, name, value, reason, origin.unit), text_of(line)))
+    is_kept = np.ones(len(read.lines), bool)
+    is_kept[list(problems)] = False
+    return read.kept(is_kept)
 
 
 def _problems(type_: AnyType, read: ReadRows, origin: Origin) -> Problems:
     problems: Problems = {}
-    if isinstance(type_, EdgeType):
-        _check_texts(FROM, read.sources, problems)
-        _check_texts(TO, read.targets, problems)
-    _check_texts(ID, read.ids, problems, may_be_absent=True)
+    for name in id_columns(type_):
+        _check_ids(name, read.columns[name], problems)
     for p in type_.properties:
         column = read.columns[p.name]
         for row, (value, reason) in column.misfits.items():
             problems.setdefault(row, (p.name, value, reason))
+        if p.type is Scalar.BLOB:
+            for row, (uri, reason) in refusals(column.array, origin.blobs).items():
+                problems.setdefault(row, (p.name, shown(uri), reason))
         if column.array.null_count and not p.nullable:
             _check_present(p, column, problems, may_be_absent=origin.is_partial and p.name not in type_.key)
     return problems
 
 
 def _check_present(p: Property, column: Filled, problems: Problems, *, may_be_absent: bool) -> None:
-    for row in pc.indices_nonzero(column.array.is_null()).to_pylist():
-        if row in column.misfits:
-            continue
-        if column.left_out is not None and column.left_out[row].as_py():
-            if not may_be_absent:
-                problems.setdefault(row, (p.name, None, f"a value is required: {expected(p.type)}"))
+    for row, is_absent in _nulls(column, may_be_absent=may_be_absent):
+        if is_absent:
+            problems.setdefault(row, (p.name, None, f"a value is required: {expected(p.type)}"))
         else:
             problems.setdefault(row, (p.name, "null", f"expected {expected(p.type)}, got null"))
 
 
-def _check_texts(name: str, values: list[object], problems: Problems, *, may_be_absent: bool = False) -> None:
-    kinds = set(map(type, values))
-    if kinds == {Absent} and may_be_absent:
-        return
-    if kinds == {str} and "" not in values and _is_utf8(values):
-        return
-    for row, value in enumerate(values):
-        if value is ABSENT:
-            if not may_be_absent:
+def _check_ids(name: str, column: Filled, problems: Problems) -> None:
+    for row, (value, reason) in column.misfits.items():
+        problems.setdefault(row, (name, value, reason))
+    for row in pc.indices_nonzero(pc.equal(column.array, "")).to_pylist():
+        problems.setdefault(row, (name, '""', "an id is not empty"))
+    if column.array.null_count:
+        for row, is_absent in _nulls(column, may_be_absent=name == ID):
+            if is_absent:
                 problems.setdefault(row, (name, None, f"an edge needs `{name}`, the id of a node"))
-        elif value == "":
-            problems.setdefault(row, (name, '""', "an id is not empty"))
-        elif isinstance(misfit := from_json(Scalar.STRING, value), Misfit):
-            problems.setdefault(row, (name, shown(value), misfit.reason))
+            else:
+                problems.setdefault(row, (name, "null", "expected a string, got null"))
 
 
-def _is_utf8(values: list[object]) -> bool:
-    try:
-        pa.array(values, pa.utf8())
-    except UnicodeEncodeError:
-        return False
-    return True
+def _nulls(column: Filled, *, may_be_absent: bool) -> list[tuple[int, bool]]:
+    """The rows that have no value though it does not misfit, and whether it was left out rather than null."""
+    is_null = column.array.is_null()
+    if column.left_out is None:
+        return [(row, False) for row in pc.indices_nonzero(is_null).to_pylist() if row not in column.misfits]
+    if may_be_absent:
+        is_null = pc.and_not(is_null, column.left_out)
+    rows = pc.indices_nonzero(is_null)
+    pairs = zip(rows.to_pylist(), column.left_out.take(rows).to_pylist(), strict=True)
+    return [(row, is_absent) for row, is_absent in pairs if row not in column.misfits]
 
 
-# --- ids -----------------------------------------------------------------------------------------
+# --- ids ---------------------------------------------------------------------------------------------
 
 
-def _ids(type_: AnyType, read: ReadRows, new_id: Callable[[], str]) -> list[object]:
-    if not type_.key:
-        return [new_id() if given is ABSENT else given for given in read.ids]
-    columns = [_key_texts(type_, name, read) for name in type_.key]
-    if len(columns) == 1:
-        return columns[0]
-    return [derive_id([str(text) for text in texts]) for texts in zip(*columns, strict=True)]
+def _ids(type_: AnyType, read: ReadRows, ids: Ids) -> pa.Array:
+    if type_.key:
+        columns = [read.columns[_shown_as(name)].array for name in type_.key]
+        types = [p.type if (p := type_.property(name)) else Scalar.STRING for name in type_.key]
+        return derived_id_texts(types, columns)
+    given = read.columns[ID].array
+    if not given.null_count:
+        return given
+    made = new_ids(ids, given.null_count)
+    return made if len(made) == len(given) else pc.replace_with_mask(given, given.is_null(), made)
 
 
-def _key_texts(type_: AnyType, name: str, read: ReadRows) -> list[object]:
-    if name in SHOWN_AS:
-        return read.sources if name == SRC else read.targets
-    p = type_.by_name[name]
-    array = read.columns[name].array
-    if p.type is Scalar.DATETIME:
-        return [key_text(p.type, value) for value in array.to_pylist()]
-    texts: list[object] = array.cast(pa.utf8()).to_pylist()  # for the others, Arrow's text is that of `key_text`
-    return texts
-
-
-def _id_problems(type_: AnyType, read: ReadRows, ids: list[object]) -> Problems:
+def _id_problems(type_: AnyType, read: ReadRows, ids: pa.Array) -> Problems:
     problems: Problems = {}
     if not type_.key:
         return problems
-    key = ", ".join(SHOWN_AS.get(name, name) for name in type_.key)
-    if "" in ids:
-        for row in [row for row, row_id in enumerate(ids) if not row_id]:
-            problems[row] = (key, '""', "the key is empty, and the id is made of it")
-    if set(map(type, read.ids)) <= {Absent} or read.ids == ids:
+    key = ", ".join(map(_shown_as, type_.key))
+    for row in pc.indices_nonzero(pc.equal(ids, "")).to_pylist():
+        problems[row] = (key, '""', "the key is empty, and the id is made of it")
+    given = read.columns[ID].array
+    if given.null_count == len(given):
         return problems
-    for row, (given, derived) in enumerate(zip(read.ids, ids, strict=True)):
-        if given is not ABSENT and given != derived:
-            reason = f"the id {shown(given)} does not agree with the key ({key}), which makes it {shown(derived)}"
-            problems.setdefault(row, (ID, shown(given), reason))
+    for row in pc.indices_nonzero(pc.not_equal(given, ids)).to_pylist():
+        has, derived = given[row].as_py(), ids[row].as_py()
+        reason = f"the id {shown(has)} does not agree with the key ({key}), which makes it {shown(derived)}"
+        problems.setdefault(row, (ID, shown(has), reason))
     return problems

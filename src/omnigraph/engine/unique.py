@@ -1,13 +1,20 @@
 """`@unique`: no two rows hold the same values, in the batch, in what is pending and in what is committed."""
 
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.requirement import ValuesAbsent, normalised, rows_holding
 from omnigraph.engine.pending import PendingTable
 from omnigraph.engine.violations import Findings, listed_ids, quoted
 from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.column_sets import Positions, is_among, repeats
+from omnigraph.storage.dataset import Table
 
-_MOST_HOLDERS = 3
+_ROW, _HOLDER = "@row", "@holder"
 
 
 def check_unique(table: PendingTable, findings: Findings) -> None:
@@ -15,7 +22,7 @@ def check_unique(table: PendingTable, findings: Findings) -> None:
     rows = table.rows
     if not rows.num_rows:
         return
-    own = table.superseded()
+    own = pa.array(table.superseded(), pa.string())
     for columns in table.type.unique:
         group = normalised(rows.select(list(dict.fromkeys([ID, *columns]))))
         for name in columns:
@@ -23,16 +30,14 @@ def check_unique(table: PendingTable, findings: Findings) -> None:
         if not group.num_rows:
             continue
         values = group.select(list(columns))
-        committed = rows_holding(table.table, columns, values)
-        holders: dict[tuple[object, ...], list[str]] = {}
-        for part in (committed, group):
-            for row_id, *held in zip(*(part.column(name).to_pylist() for name in (ID, *columns)), strict=True):
-                if part is group or row_id not in own:
-                    holders.setdefault(tuple(held), []).append(row_id)
-        for held_values, ids in holders.items():
-            if len(ids) > 1:
-                message = f"@unique violation on {_place(table, columns)}: {_shown(held_values)} is held by "
-                findings.add("unique", table.type.name, ids[-1], message + listed_ids(ids[:_MOST_HOLDERS]))
+        taken, holders = taken_values(table.table, columns, values, own)
+        clashes = dict(zip(taken.tolist(), holders.to_pylist(), strict=True))
+        for row, first in zip(*(part.tolist() for part in repeats(values.columns)), strict=True):
+            clashes.setdefault(row, group.column(ID)[first].as_py())
+        for row, holder in sorted(clashes.items()):
+            row_id = group.column(ID)[row].as_py()
+            message = unique_message(table.type, columns, row_of(values, row), holder, row_id)
+            findings.add("unique", table.type.name, row_id, message)
         # Rows that can't have been committed before are no one's own yet, so they need no naming.
         known = tuple(sorted({*table.known_ids, *table.deleted}))
         findings.requirements.append(
@@ -40,10 +45,49 @@ def check_unique(table: PendingTable, findings: Findings) -> None:
         )
 
 
-def _place(table: PendingTable, columns: tuple[str, ...]) -> str:
-    return f"{table.type.name}.{columns[0]}" if len(columns) == 1 else f"{table.type.name}({', '.join(columns)})"
+def taken_values(
+    table: Table, columns: Sequence[str], values: pa.Table, own_ids: pa.Array
+) -> tuple[Positions, pa.Array]:
+    """The rows of `values`, which hold no null, that a committed row holds already, and the id of that row for each.
+
+    Committed rows with `own_ids` don't count.
+    """
+    nothing = np.empty(0, np.int64), pa.array([], pa.string())
+    if not table.count():
+        return nothing
+    found = rows_holding(table, columns, values)
+    if len(own_ids):
+        found = found.filter(pa.array(~is_among(found.column(ID), own_ids)))
+    if not found.num_rows:
+        return nothing
+    holders = pa.table({_HOLDER: found.column(ID), **{name: found.column(name) for name in columns}})
+    numbered = values.append_column(_ROW, pa.array(np.arange(values.num_rows)))
+    clashes = numbered.join(holders, list(columns), join_type="inner").sort_by(_ROW)
+    taken, first = np.unique(clashes.column(_ROW).to_numpy(), return_index=True)
+    return taken, clashes.column(_HOLDER).take(pa.array(first)).combine_chunks()
 
 
-def _shown(values: tuple[object, ...]) -> str:
+def unique_message(
+    type_: AnyType, columns: tuple[str, ...], values: tuple[object, ...], holder: str, row_id: str
+) -> str:
+    """What is said of a row whose values another one holds."""
+    return (
+        f"@unique violation on {place_of(type_, columns)}: {shown_values(values)}"
+        f" is held by {listed_ids([holder, row_id])}"
+    )
+
+
+def row_of(values: pa.Table, row: int) -> tuple[object, ...]:
+    """The values of one row."""
+    return tuple(column[row].as_py() for column in values.columns)
+
+
+def place_of(type_: AnyType, columns: tuple[str, ...]) -> str:
+    """How messages name a unique group."""
+    return f"{type_.name}.{columns[0]}" if len(columns) == 1 else f"{type_.name}({', '.join(columns)})"
+
+
+def shown_values(values: tuple[object, ...]) -> str:
+    """How messages show what it holds."""
     texts = [quoted(value) for value in values]
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"

@@ -70,8 +70,17 @@ def quoted(value: object) -> str:
         return f"'{date_text(value)}'"
     if isinstance(value, str):
         text = shown(value)
-        return f"'{value}'" if text == f'"{value}"' else text
+        if not {"'", "\\"} & set(value):  # then double quotes need no escape: ids of several columns have them
+            text = text.replace('\\"', '"')
+        return f"'{value}'" if text == f'"{value}"' else shown(value)
     return shown(value)
+
+
+def shown_value(value: object) -> str:
+    """A value as facts about data show it: its JSON form on one line, never long."""
+    if isinstance(value, datetime):
+        return shown(datetime_text(value))
+    return shown(date_text(value)) if isinstance(value, date) else shown(value)
 
 
 def listed_ids(ids: Iterable[str]) -> str:

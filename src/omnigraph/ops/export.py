@@ -1,7 +1,7 @@
 """Write a graph out: graph JSONL in one stream, or Parquet in a file for each type; of any state, in bounded memory."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from omnigraph.commit.records import Snapshot
+from omnigraph.engine.blobs import blob_names, stored_by_id
 from omnigraph.engine.json_rows import json_lines
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
@@ -20,12 +21,12 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
-from omnigraph.schema.types import Scalar, VectorOf
+from omnigraph.schema.types import VectorOf
 from omnigraph.storage.dataset import Table
 
 BATCH_ROWS = 8_192
 BATCH_FLOATS = 4 * 1024 * 1024
-BATCH_ROWS_WITH_BLOBS = 64
+PIECE_BYTES = 1024 * 1024
 
 
 class ExportFormat(Enum):
@@ -62,6 +63,15 @@ class Exported:
         return {"commit_id": self.commit_id, "format": self.format.value, "rows": dict(self.rows)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportProgress:
+    """How far an export is: the type it is at, and how many rows of all types are written."""
+
+    type: str
+    rows: int
+    total_rows: int
+
+
 def export_graph(
     session: Session,
     snapshot: Snapshot,
@@ -69,22 +79,40 @@ def export_graph(
     *,
     format: ExportFormat = ExportFormat.JSONL,
     types: Sequence[str] | None = None,
+    progress: Callable[[ExportProgress], None] | None = None,
 ) -> Exported:
     """Write the rows of a snapshot: node types then edge types in declared order, the rows of each by id.
 
     A file appears when it is complete, or not at all; a writer that was passed in has what was written so far.
     """
     chosen = _chosen(session.catalog(snapshot), types)
+    counts = _Counts(chosen, sum(snapshot.pin(type_.table_key).rows for type_ in chosen), progress)
     if format is ExportFormat.PARQUET:
         if not isinstance(target, str | os.PathLike):
             raise ExportTargetError("a stream", "Parquet is a file for each type; name a directory")
-        rows = _export_parquet(session, snapshot, chosen, Path(target))
+        _export_parquet(session, snapshot, counts, Path(target))
     elif isinstance(target, str | os.PathLike):
         with _file_errors(str(target)), _replaced(session, Path(target)) as file:
-            rows = _export_jsonl(session, snapshot, chosen, file)
+            _export_jsonl(session, snapshot, counts, file)
     else:
-        rows = _export_jsonl(session, snapshot, chosen, target)
-    return Exported(commit_id=snapshot.commit.id, format=format, rows=rows)
+        _export_jsonl(session, snapshot, counts, target)
+    return Exported(commit_id=snapshot.commit.id, format=format, rows=counts.written)
+
+
+class _Counts:
+    """The types to write, and how many rows of each are."""
+
+    def __init__(self, types: Sequence[AnyType], total: int, progress: Callable[[ExportProgress], None] | None) -> None:
+        self.types = types
+        self.written = dict.fromkeys((type_.name for type_ in types), 0)
+        self._total, self._progress = total, progress
+
+    def add(self, type_: AnyType, rows: int) -> None:
+        """So many more."""
+        self.written[type_.name] += rows
+        if self._progress is not None:
+            done = sum(self.written.values())
+            self._progress(ExportProgress(type=type_.name, rows=done, total_rows=self._total))
 
 
 def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]:
@@ -109,15 +137,18 @@ def ordered_rows(table: Table, type_: AnyType) -> Iterator[pa.Table]:
     A table that lies in order is streamed; of another, the rows are looked up in order.
     """
     schema = arrow_schema(type_)
+    if blob_names(type_):
+        yield from (pa.Table.from_batches([batch]) for batch in stored_by_id(type_, table))
+        return
     size = _batch_rows(type_)
     ids = table.scan([ID])[ID]
     if _is_sorted(ids):
-        for batch in table.batches(schema.names, batch_rows=size, with_blobs=True):
+        for batch in table.batches(schema.names, batch_rows=size):
             yield pa.Table.from_batches([batch]).select(schema.names)
         return
     positions = pc.sort_indices(ids)
     for start in range(0, len(positions), size):
-        yield table.take_with_blobs(positions.slice(start, size).to_pylist(), schema.names)
+        yield table.take(positions.slice(start, size), schema.names)
 
 
 def _is_sorted(ids: pa.ChunkedArray) -> bool:
@@ -129,8 +160,6 @@ def _is_sorted(ids: pa.ChunkedArray) -> bool:
 
 def _batch_rows(type_: AnyType) -> int:
     """So many rows that a batch stays in the tens of megabytes."""
-    if any(p.type is Scalar.BLOB for p in type_.properties):
-        return BATCH_ROWS_WITH_BLOBS
     floats = sum(p.type.size for p in type_.properties if isinstance(p.type, VectorOf))
     return min(BATCH_ROWS, BATCH_FLOATS // floats) if floats else BATCH_ROWS
 
@@ -138,24 +167,33 @@ def _batch_rows(type_: AnyType) -> int:
 # --- the two formats ---------------------------------------------------------------------------------
 
 
-def _export_jsonl(session: Session, snapshot: Snapshot, types: Sequence[AnyType], out: BinaryIO) -> dict[str, int]:
+def _export_jsonl(session: Session, snapshot: Snapshot, counts: _Counts, out: BinaryIO) -> None:
     tables = session.tables(snapshot)
-    written: dict[str, int] = {}
-    for type_ in types:
-        written[type_.name] = 0
+    for type_ in counts.types:
         for rows in ordered_rows(tables.table(type_.table_key), type_):
-            out.write(b"".join(json_lines(type_, rows)))
-            written[type_.name] += rows.num_rows
-    return written
+            out.writelines(_pieces(json_lines(type_, rows)))
+            counts.add(type_, rows.num_rows)
 
 
-def _export_parquet(session: Session, snapshot: Snapshot, types: Sequence[AnyType], directory: Path) -> dict[str, int]:
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, in pieces that are worth a write; a line with a large blob is not copied once more."""
+    parts: list[bytes] = []
+    held = 0
+    for line in lines:
+        parts.append(line)
+        held += len(line)
+        if held >= PIECE_BYTES:
+            yield b"".join(parts) if len(parts) > 1 else parts[0]
+            parts, held = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _export_parquet(session: Session, snapshot: Snapshot, counts: _Counts, directory: Path) -> None:
     tables = session.tables(snapshot)
-    written: dict[str, int] = {}
-    for type_ in types:
+    for type_ in counts.types:
         path = parquet_path(directory, type_)
         schema = arrow_schema(type_)
-        written[type_.name] = 0
         with (
             _file_errors(str(path)),
             _replaced(session, path) as file,
@@ -163,8 +201,7 @@ def _export_parquet(session: Session, snapshot: Snapshot, types: Sequence[AnyTyp
         ):
             for rows in ordered_rows(tables.table(type_.table_key), type_):
                 writer.write_table(rows.cast(schema))
-                written[type_.name] += rows.num_rows
-    return written
+                counts.add(type_, rows.num_rows)
 
 
 def parquet_path(directory: Path, type_: AnyType) -> Path:

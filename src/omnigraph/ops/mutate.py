@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow as pa
+
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import Commit
+from omnigraph.engine.blobs import blob_names
 from omnigraph.engine.constraints import check_constraints
 from omnigraph.engine.pending import Pending, PendingTable
 from omnigraph.engine.predicates import Inputs
@@ -24,6 +27,7 @@ from omnigraph.query.mutation_ir import MutationQuery
 from omnigraph.query.params import check_params
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
 
@@ -101,7 +105,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime)
         return _result(query, snapshot.branch, earlier)
     if call.if_commit is not None and call.if_commit != snapshot.commit.id:
         raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
-    pending = Pending(View(catalog, session.tables(snapshot)))
+    pending = Pending(View(catalog, session.tables(snapshot)), session.blob_sources)
     read = run_statements(query, pending, inputs, session.runtime.ids)
     checked = check_constraints(pending)
     affected = pending.affected()
@@ -135,9 +139,10 @@ def _write(table: PendingTable) -> TableWrite:
     key = table.type.table_key
     if table.deleted:
         return TableWrite(table_key=key, delete=tuple(table.deleted))
-    if table.is_append:
-        return TableWrite(table_key=key, append=table.rows)
-    return TableWrite(table_key=key, upsert=table.rows)
+    rows: pa.Table | RowStream = table.rows
+    if blob_names(table.type):
+        rows = RowStream(batches=table.stored, keys=pa.array(table.known_ids, pa.string()))
+    return TableWrite(table_key=key, append=rows) if table.is_append else TableWrite(table_key=key, upsert=rows)
 
 
 def _done_before(head: Head, key: str | None) -> Commit | None:

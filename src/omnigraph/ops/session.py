@@ -1,16 +1,19 @@
 """One open graph: what every verb works with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import at_commit, at_time
 from omnigraph.commit.tables import SnapshotTables
+from omnigraph.engine.read_cache import ReadCache
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.codec import decode_catalog
+from omnigraph.storage.blob_sources import BlobSources
+from omnigraph.storage.derived import DerivedObjects
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.store import Store
 
@@ -37,6 +40,15 @@ class Session:
     handles: Handles
     log: ManifestLog
     is_read_only: bool = False
+    reads: ReadCache = field(init=False)
+    """What queries keep in memory between each other."""
+    prepared: PreparedQueries = field(init=False)
+    _catalogs: KeptCatalogs = field(default_factory=KeptCatalogs, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        derived = DerivedObjects(self.store, is_read_only=self.is_read_only)
+        self.reads = ReadCache(self.store.runtime.options, derived)
+        self.prepared = PreparedQueries(self.store.runtime.options.query_text_characters)
 
     @property
     def runtime(self) -> Runtime:
@@ -47,6 +59,12 @@ class Session:
     def uri(self) -> str:
         """The graph's address."""
         return self.store.location.uri
+
+    @property
+    def blob_sources(self) -> BlobSources:
+        """The places outside of the graph that Blob values may be read from."""
+        options = self.runtime.options
+        return BlobSources(options.blob_sources, limit=options.blob_bytes, storage=options.storage)
 
     def head(self) -> Head:
         """The newest state, by one probe when nothing moved."""
@@ -65,8 +83,8 @@ class Session:
         return SnapshotTables(self.handles, snapshot)
 
     def catalog(self, snapshot: Snapshot) -> Catalog:
-        """The accepted schema of a snapshot."""
-        return decode_catalog(snapshot.manifest.schema.catalog.encode())
+        """The accepted schema of a snapshot; the same object for as long as the schema is the same."""
+        return self._catalogs.get(snapshot.manifest.schema)
 
     def check_writable(self) -> None:
         """ReadOnlyError for a read-only graph: every write asks."""

@@ -1,19 +1,27 @@
 """Change several tables in one commit: rows in Arrow, already checked. Every data verb ends here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, Move
-from omnigraph.commit.publisher import Committed, publish
+from omnigraph.commit.publisher import Armed, Committed, abandon, arm, publish
 from omnigraph.commit.requirement import IdsAbsent, Requirement, TableUnchanged
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.ops.actors import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.staging import Staged, stage_append, stage_delete, stage_overwrite, stage_upsert
+from omnigraph.storage.staging import (
+    RowStream,
+    Staged,
+    Witness,
+    stage_append,
+    stage_delete,
+    stage_overwrite,
+    stage_upsert,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,26 +29,31 @@ class TableWrite:
     """What happens to one table: exactly one of the four is given."""
 
     table_key: str
-    append: pa.Table | None = None
-    upsert: pa.Table | None = None
+    append: pa.Table | RowStream | None = None
+    upsert: pa.Table | RowStream | None = None
     delete: Sequence[str] | None = None
-    overwrite: pa.Table | None = None
+    overwrite: pa.Table | RowStream | None = None
 
     def __post_init__(self) -> None:
         given = [part for part in (self.append, self.upsert, self.delete, self.overwrite) if part is not None]
         if len(given) != 1:
             raise ValueError(f"a write of {self.table_key} is one of append, upsert, delete, overwrite")
 
-    def stage(self, table: Table) -> Staged:
+    @property
+    def is_streamed(self) -> bool:
+        """Whether staging may take long, because nobody knows how many rows there are."""
+        return any(isinstance(part, RowStream) for part in (self.append, self.upsert, self.overwrite))
+
+    def stage(self, table: Table, witness: Witness) -> Staged:
         """Write the files, invisible."""
         if self.append is not None:
-            return stage_append(table, self.append)
+            return stage_append(table, self.append, witness)
         if self.upsert is not None:
-            return stage_upsert(table, self.upsert)
+            return stage_upsert(table, self.upsert, witness)
         if self.delete is not None:
             return stage_delete(table, self.delete)
         assert self.overwrite is not None  # noqa: S101 - one of the four, see above
-        return stage_overwrite(table, self.overwrite)
+        return stage_overwrite(table, self.overwrite, witness)
 
 
 def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the two that matter
@@ -55,10 +68,12 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     idempotency_key: str | None = None,
     if_commit: str | None = None,
     affected: tuple[int, int] | None = None,
+    summary: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Committed | None:
     """One commit of all writes, or none; None when nothing would change.
 
     An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke.
+    Streamed rows are announced before they are written, so that nothing of them is left when the process dies.
     """
     session.check_writable()
     check_actor(actor)
@@ -68,22 +83,27 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     earlier = _earlier(session, head, actor, idempotency_key)
     if earlier is not None:
         return earlier
-    moves = _stage(session, head, writes)
+    is_streamed = any(write.is_streamed for write in writes)
+    armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
+    moves = _staged(session, head, writes, armed)
     if base is None and not any(move.staged.has_effect for move in moves):
+        _forget(session, armed, moves)
         head = session.head()  # a base that no swap will test may be old: look properly before saying so
         earlier = _earlier(session, head, actor, idempotency_key)
         if earlier is not None:
             return earlier
-        moves = _stage(session, head, writes)
+        armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
+        moves = _staged(session, head, writes, armed)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
+        _forget(session, armed, moves)
         return None
     strict: tuple[Requirement, ...] = (
         *(TableUnchanged(table_key=write.table_key) for write in writes if write.overwrite is not None),
         *(  # a delete that found nothing is still part of the write: nobody may have inserted such a row before it
             IdsAbsent(table_key=move.table_key, ids=move.staged.keys)
             for move in moves
-            if move.staged.keys and not move.staged.has_effect
+            if len(move.staged.keys) and not move.staged.has_effect
         ),
     )
     plan = CommitPlan(
@@ -96,8 +116,9 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         idempotency_key=idempotency_key,
         if_commit=if_commit,
         affected=affected,
+        summary=summary,
     )
-    return publish(session.log, session.handles, plan)
+    return publish(session.log, session.handles, plan, armed)
 
 
 def _earlier(session: Session, head: Head, actor: str, idempotency_key: str | None) -> Committed | None:
@@ -108,6 +129,41 @@ def _earlier(session: Session, head: Head, actor: str, idempotency_key: str | No
     return None if commit is None else Committed(commit, head, was_there=True)
 
 
-def _stage(session: Session, head: Head, writes: Sequence[TableWrite]) -> tuple[Move, ...]:
+class _Files:
+    """The files of a write so far, named to recovery when the write is armed."""
+
+    def __init__(self, armed: Armed | None) -> None:
+        self._armed = armed
+        self.complete: list[str] = []
+
+    def begun(self, files: Sequence[str]) -> None:
+        """Files that may be those of another write of this process: recovery may take them, since it is dead then."""
+        if self._armed is not None:
+            self._armed.lease.name(files)
+
+    def made(self, files: Sequence[str]) -> None:
+        """Files that are this write's own."""
+        self.complete += files
+        if self._armed is not None:
+            self._armed.lease.name(files)
+
+
+def _staged(session: Session, head: Head, writes: Sequence[TableWrite], armed: Armed | None) -> tuple[Move, ...]:
+    """Every write staged; when one fails, nothing of the others is left."""
     tables = SnapshotTables(session.handles, head.snapshot)
-    return tuple(Move(table_key=write.table_key, staged=write.stage(tables.table(write.table_key))) for write in writes)
+    files = _Files(armed)
+    moves: list[Move] = []
+    try:
+        for write in writes:
+            staged = write.stage(tables.table(write.table_key), files)
+            files.made(staged.files)
+            moves.append(Move(table_key=write.table_key, staged=staged))
+    except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
+        abandon(session.log, armed, files.complete)
+        raise
+    return tuple(moves)
+
+
+def _forget(session: Session, armed: Armed | None, moves: Sequence[Move]) -> None:
+    """The write comes to nothing after all."""
+    abandon(session.log, armed, [file for move in moves for file in move.staged.files])

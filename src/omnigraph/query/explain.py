@@ -65,6 +65,11 @@ def _read(query: ReadQuery) -> Iterator[str]:
 def _clauses(query: ReadQuery) -> Iterator[str]:
     yield "match"
     yield from _indented(_pattern(query.pattern))
+    yield from explain_output(query)
+
+
+def explain_output(query: ReadQuery) -> Iterator[str]:
+    """What is made of the matches, one fact a line."""
     if query.grouping is not None:
         keys = ", ".join(map(expr_text, query.grouping.keys))
         yield f"group by {keys}" if keys else "group all rows into one"

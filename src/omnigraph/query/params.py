@@ -24,6 +24,8 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, expected, from_json
 
 _LONGEST_NAME = 60  # characters that a message shows of a name which no query can have declared
+_PLAIN = frozenset({str, int, float, bool})
+"""Python's own types whose values are their own JSON form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,8 @@ def _array(element: Scalar, value: object) -> object:
         value = to_list()
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
         return value
+    if _PLAIN.issuperset(map(type, value)):
+        return list(value)  # a list may be long, and asking each item takes a while
     items: list[object] = []
     for item in value:
         form = _json_form(element, item)

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.handles import Handles, read_errors
 from omnigraph.storage.requests import counted
 
+ADDRESS = "_rowaddr"
+"""The column that `with_address` adds: `fragment << 32 | offset`, offsets counted over deleted rows too."""
 MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
 
@@ -28,6 +31,36 @@ class IndexCoverage:
     def is_complete(self) -> bool:
         """Whether no row is outside of the index."""
         return self.covered_fragments == self.fragments
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A piece of a table as its version lists it. Rows keep their offsets in it for ever; deleted ones leave holes."""
+
+    number: int
+    """What Lance calls it in a row's address; another version may give the number to other rows."""
+    rows: int
+    """How many rows were written, deleted ones too."""
+    deleted: int
+    files: tuple[str, ...]
+    """The names of its data files, unique for ever: equal files hold equal rows."""
+    deletions: str | None
+    """The name of its deletion file, unique for ever; None when every row lives."""
+    nbytes: int
+    """The size of its data files, 0 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class IoCounts:
+    """What this process has read of tables so far: requests and bytes."""
+
+    requests: int
+    nbytes: int
+
+
+def io_counts() -> IoCounts:
+    """The counts now; a difference says what a step has read, as long as it runs alone."""
+    return IoCounts(int(lance.iops_counter()), int(lance.bytes_read_counter()))
 
 
 _TYPE_MARK, _BLOB = b"omnigraph:type", b"Blob"
@@ -83,6 +116,7 @@ class Table:
         *,
         batch_rows: int | None = None,
         with_blobs: bool = False,
+        with_address: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The matching rows, streamed, in the order of their positions; at most `batch_rows` at once.
 
@@ -94,26 +128,29 @@ class Table:
                 columns=None if columns is None else list(columns),
                 filter=where,
                 batch_size=batch_rows,
+                with_row_address=with_address,
                 blob_handling="all_binary" if with_blobs else None,
             )
 
-    def take(self, positions: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows at these positions, in that order."""
+    def take(self, positions: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at these positions among those that live, in that order."""
         dataset = self.handles.open(self.path, self.version)
+        wanted = positions if isinstance(positions, pa.Array) else list(positions)
         with self._reading():
-            return dataset.take(list(positions), columns=None if columns is None else list(columns))
+            return dataset.take(wanted, columns=None if columns is None else list(columns))
 
     def take_with_blobs(self, positions: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        """The rows at these positions, in that order, each blob as its bytes."""
+        """The rows at these positions among those that live, in that order, each blob as its bytes."""
         dataset = self.handles.open(self.path, self.version)
         blobs = [name for name in columns if is_blob(dataset.schema.field(name))]
-        taken = self.take(positions, [name for name in columns if name not in blobs])
+        others = [name for name in columns if name not in blobs]
+        found = {} if not others else dict(zip(others, self.take(positions, others).columns, strict=True))
         for name in blobs:
             with self._reading():
                 files = dataset.take_blobs(name, indices=list(positions))
                 values = [None if file is None else file.readall() for file in files]
-            taken = taken.append_column(pa.field(name, pa.large_binary()), pa.array(values, pa.large_binary()))
-        return taken.select(list(columns))
+            found[name] = pa.array(values, pa.large_binary())
+        return pa.table({name: found[name] for name in columns})
 
     def matching(
         self, column: str, keys: Sequence[str] | pa.Array, columns: Sequence[str], *, with_address: bool = False
@@ -130,9 +167,47 @@ class Table:
                 kept = batch.filter(pc.is_in(batch.column(column), value_set=wanted))
                 if kept.num_rows:
                     parts.append(kept)
-        shown = [*columns, "_rowaddr"] if with_address else list(columns)
+        shown = [*columns, ADDRESS] if with_address else list(columns)
         schema = parts[0].schema if parts else self.scan(names, limit=0, with_address=with_address).schema
         return pa.Table.from_batches(parts, schema).select(shown)
+
+    def fragments(self) -> tuple[Fragment, ...]:
+        """The pieces of this version, in order; needs no request."""
+        dataset = self.handles.open(self.path, self.version)
+        return tuple(_described(fragment.metadata) for fragment in dataset.get_fragments())
+
+    def field_number(self, column: str) -> int:
+        """The number of a column, which it keeps when it is renamed and which no other column gets."""
+        field = self.handles.open(self.path, self.version).lance_schema.field(column)
+        if field is None:
+            raise KeyError(column)
+        return int(field.id())
+
+    def written_rows(self, column: str, fragments: Sequence[int]) -> Iterator[pa.Array]:
+        """A column of these fragments in their order, with the values of deleted rows, in batches."""
+        dataset = self.handles.open(self.path, self.version)
+        # Lance shows deleted rows only beside row ids, which it does not have to read.
+        scanner = dataset.scanner(
+            columns=[column],
+            fragments=self._named(fragments),
+            include_deleted_rows=True,
+            with_row_id=True,
+        )
+        with self._reading():
+            for batch in scanner.to_batches():
+                yield batch.column(column)
+
+    def living_addresses(self, fragments: Sequence[int]) -> pa.ChunkedArray:
+        """The addresses of the rows of these fragments that are not deleted: `fragment << 32 | offset`, in order."""
+        dataset = self.handles.open(self.path, self.version)
+        with self._reading():
+            found = dataset.scanner(columns=[], fragments=self._named(fragments), with_row_address=True).to_table()
+        return found.column(ADDRESS)
+
+    def _named(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
+        dataset = self.handles.open(self.path, self.version)
+        by_number = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
+        return [by_number[number] for number in fragments]
 
     def index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Every index of this version, and how many fragments it covers."""
@@ -151,3 +226,18 @@ class Table:
     def _reading(self) -> Iterator[None]:
         with counted(self.handles.store.runtime.telemetry, "table"), read_errors(self.path, self.version):
             yield
+
+
+def _described(metadata: lance.FragmentMetadata) -> Fragment:
+    deletion = metadata.deletion_file
+    name = None
+    if deletion is not None:
+        name = f"{metadata.id}-{deletion.read_version}-{deletion.id}"
+    return Fragment(
+        number=metadata.id,
+        rows=metadata.physical_rows,
+        deleted=metadata.num_deletions,
+        files=tuple(file.path for file in metadata.files),
+        deletions=name,
+        nbytes=sum(file.file_size_bytes or 0 for file in metadata.files),
+    )

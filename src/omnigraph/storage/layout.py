@@ -1,5 +1,6 @@
 """The names of things below a graph's root."""
 
+from collections.abc import Sequence
 from typing import Final
 
 MANIFEST = "__manifest"
@@ -9,6 +10,7 @@ EDGES = "edges"
 RECOVERY = "__recovery"
 AUDIT = "_graph_commit_recoveries.lance"
 SCHEMA_COPY = "_schema.pg"
+DERIVED = "_derived"
 
 FORMAT: Final = "2.2"
 """Lance's storage version of every table."""
@@ -16,7 +18,7 @@ FORMAT: Final = "2.2"
 INTERNAL_SCHEMA_VERSION: Final = 4
 """The version of the stored format that this software writes and reads."""
 
-TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY})
+TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY, DERIVED})
 """Everything that may lie directly below a root; an init refuses a place that holds anything else."""
 
 _FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
@@ -39,6 +41,11 @@ def table_path(kind: str, type_name: str, incarnation: int = 1) -> str:
 def sidecar_key(operation_id: str) -> str:
     """The control object of an operation in flight."""
     return f"{RECOVERY}/{operation_id}.json"
+
+
+def derived_key(kind: str, tables: Sequence[str]) -> str:
+    """The one object of a kind that is derived from these tables; a newer one takes its place."""
+    return f"{DERIVED}/{kind}-{fnv1a64(' '.join(tables))}"
 
 
 def version_file(version: int) -> str:

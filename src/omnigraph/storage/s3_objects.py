@@ -83,6 +83,12 @@ class S3Objects:
             meta, data = result.meta, bytes(result.bytes())
         return StoredObject(data, str(meta["e_tag"]), ObjectInfo(key, len(data), meta["last_modified"]))
 
+    def get_up_to(self, key: str, limit: int) -> bytes | None:
+        """The object's bytes, or None when there are more than so many: then none of them is read."""
+        with _store_errors("read", key):
+            result = obstore.get(self._store, key)
+            return None if result.meta["size"] > limit else bytes(result.bytes())
+
     def info(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""
         try:

@@ -6,16 +6,23 @@ staged write to another version reuses the first part as it is and computes the 
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
+from typing import Protocol
 
 import lance
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata, write_fragments
+from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
+from omnigraph.storage.lookup import existing
 from omnigraph.storage.requests import counted, store_errors
 
 ID = "id"
@@ -89,8 +96,8 @@ class Staged:
     written_rows: int = 0
     blobs: tuple[str, ...] = ()
     """Files of large binary values beside the new fragments, relative to the root: Lance's JSON does not name them."""
-    keys: tuple[str, ...] = ()
-    """The ids whose committed rows are replaced or deleted."""
+    keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    """The ids whose committed rows are replaced or deleted, as text."""
     updated: tuple[str, ...] = ()
     """Fragments of `base` with new deletion files, as Lance's JSON."""
     removed: tuple[int, ...] = ()
@@ -132,7 +139,7 @@ class Staged:
             "written": list(self.written),
             "written_rows": self.written_rows,
             "blobs": list(self.blobs),
-            "keys": list(self.keys),
+            "keys": self.keys.to_pylist(),
             "updated": list(self.updated),
             "removed": list(self.removed),
             "taken_rows": self.taken_rows,
@@ -155,7 +162,7 @@ class Staged:
                 written=_texts(data["written"]),
                 written_rows=_count(data["written_rows"]),
                 blobs=_texts(data["blobs"]),
-                keys=_texts(data["keys"]),
+                keys=pa.array(_texts(data["keys"]), pa.string()),
                 updated=_texts(data["updated"]),
                 removed=tuple(_count(n) for n in _list(data["removed"])),
                 taken_rows=_count(data["taken_rows"]),
@@ -167,30 +174,72 @@ class Staged:
             raise StagedDecodeError(str(error)) from error
 
 
-def stage_append(table: Table, rows: pa.Table) -> Staged:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStream:
+    """Rows that are read while they are written, so that they are never all in memory.
+
+    `batches` gives them from the start each time; what it raises is raised again as it is. `keys` are the ids among
+    them whose committed rows they replace.
+    """
+
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+
+
+class Witness(Protocol):
+    """Is told of files, relative to the root, as they are written: so that they are found if this process dies."""
+
+    def begun(self, files: Sequence[str]) -> None:
+        """These are being written; they lose these names when they are complete."""
+        ...
+
+    def made(self, files: Sequence[str]) -> None:
+        """These are complete."""
+        ...
+
+
+class Nobody:
+    """Nobody wants to know."""
+
+    def begun(self, files: Sequence[str]) -> None:
+        """See Witness."""
+
+    def made(self, files: Sequence[str]) -> None:
+        """See Witness."""
+
+
+NOBODY = Nobody()
+
+
+def stage_append(table: Table, rows: pa.Table | RowStream, witness: Witness = NOBODY) -> Staged:
     """New rows. The caller has checked that their ids are new; nothing here looks."""
-    return _staged(table, Change.APPEND, rows=rows)
+    return _staged(table, Change.APPEND, rows=rows, witness=witness)
 
 
-def stage_upsert(table: Table, rows: pa.Table) -> Staged:
-    """Rows that replace those of the same id, or are new. Duplicate ids are DuplicateRowError."""
-    ids = rows.column(ID).to_pylist()
-    seen: set[str] = set()
-    for row_id in ids:
-        if row_id in seen:
-            raise DuplicateRowError(table.path, row_id)
-        seen.add(row_id)
-    return _staged(table, Change.UPSERT, rows=rows, keys=ids)
+def stage_upsert(table: Table, rows: pa.Table | RowStream, witness: Witness = NOBODY) -> Staged:
+    """Rows that replace those of the same id, or are new.
+
+    Duplicate ids are DuplicateRowError; of a stream the caller has checked that there are none.
+    """
+    if isinstance(rows, RowStream):
+        return _staged(table, Change.UPSERT, rows=rows, keys=rows.keys, witness=witness)
+    ids = _whole(rows.column(ID))
+    counts = ids.value_counts()
+    repeated = counts.field(0).filter(pc.greater(counts.field(1), 1))
+    if len(repeated):
+        raise DuplicateRowError(table.path, repeated[0].as_py())
+    return _staged(table, Change.UPSERT, rows=rows, keys=ids, witness=witness)
 
 
-def stage_delete(table: Table, ids: Sequence[str]) -> Staged:
+def stage_delete(table: Table, ids: Sequence[str] | pa.Array) -> Staged:
     """The rows with these ids go; ids that no row has are ignored."""
-    return _staged(table, Change.DELETE, keys=sorted(set(ids)))
+    keys = ids.unique() if isinstance(ids, pa.Array) else pa.array(sorted(set(ids)), pa.string())
+    return _staged(table, Change.DELETE, keys=keys)
 
 
-def stage_overwrite(table: Table, rows: pa.Table) -> Staged:
+def stage_overwrite(table: Table, rows: pa.Table | RowStream, witness: Witness = NOBODY) -> Staged:
     """These rows replace all others; none is fine."""
-    return _staged(table, Change.OVERWRITE, rows=rows)
+    return _staged(table, Change.OVERWRITE, rows=rows, witness=witness)
 
 
 def stage_fragments(
@@ -204,7 +253,7 @@ def stage_fragments(
         written=tuple(fragments),
         written_rows=rows,
         blobs=_blob_files(table, fragments),
-        keys=tuple(keys),
+        keys=pa.array(keys, pa.string()),
         base_rows=table.count(),
     )
     return _with_deletions(staged, table)
@@ -241,43 +290,147 @@ def deletion_path(fragment: Mapping[str, object]) -> str:
     return f"_deletions/{fragment['id']}-{file['read_version']}-{file['id']}.{suffix}"
 
 
-def _staged(table: Table, change: Change, rows: pa.Table | None = None, keys: Sequence[str] = ()) -> Staged:
-    written = () if rows is None else _write(table, rows)
+def _staged(
+    table: Table,
+    change: Change,
+    rows: pa.Table | RowStream | None = None,
+    keys: pa.Array | None = None,
+    witness: Witness = NOBODY,
+) -> Staged:
+    written = () if rows is None else _write(table, rows, witness)
     staged = Staged(
         change=change,
         path=table.path,
         base=table.version,
         written=written,
-        written_rows=0 if rows is None else rows.num_rows,
+        written_rows=sum(json.loads(text)["physical_rows"] for text in written),
         blobs=_blob_files(table, written),
-        keys=tuple(keys),
+        keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
     )
     return _with_deletions(staged, table)
 
 
-def _write(table: Table, rows: pa.Table) -> tuple[str, ...]:
-    if not rows.num_rows:
-        return ()
+def _write(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tuple[str, ...]:
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
+    source = _Source(rows, dataset.schema)
+    if source.is_empty:
+        return ()
+    noting = _Noting(table, witness)
     with counted(store.runtime.telemetry, "table"), store_errors(f"write rows of {table.path}"):
-        fragments = write_fragments(
-            rows if rows.schema == dataset.schema else _as_stored(rows, dataset.schema),
-            dataset,
-            mode="append",
-            max_rows_per_file=ROWS_PER_FRAGMENT,
-            storage_options=store.lance_options,
-        )
+        try:
+            fragments = write_fragments(
+                source.reader(),
+                dataset,
+                mode="append",
+                max_rows_per_file=ROWS_PER_FRAGMENT,
+                storage_options=store.lance_options,
+                progress=noting if isinstance(rows, RowStream) else None,  # a table is over before anybody asks
+            )
+        except Exception as error:
+            failure = source.failure or noting.failure
+            if failure is not None:
+                raise failure from error  # Lance makes text of what our own code has raised, also of an interrupt
+            raise
     return tuple(json.dumps(fragment.to_json()) for fragment in fragments)
+
+
+class _Source:
+    """Rows as Lance takes them, read once."""
+
+    def __init__(self, rows: pa.Table | RowStream, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._rows = rows
+        self._batches: Iterator[pa.RecordBatch] = iter(())
+        self.failure: BaseException | None = None
+        if isinstance(rows, RowStream):
+            self._batches = (batch for batch in rows.batches() if batch.num_rows)
+            self._first = next(self._batches, None)
+            self.is_empty = self._first is None
+        else:
+            self.is_empty = not rows.num_rows
+
+    def reader(self) -> pa.Table | pa.RecordBatchReader:
+        """What `write_fragments` is handed."""
+        if isinstance(self._rows, pa.Table):
+            return self._rows if self._rows.schema == self._schema else _as_stored(self._rows, self._schema)
+        return pa.RecordBatchReader.from_batches(self._schema, self._stored())
+
+    def _stored(self) -> Iterator[pa.RecordBatch]:
+        batch, self._first = self._first, None
+        try:
+            while batch is not None:
+                yield from _as_stored(pa.Table.from_batches([batch]), self._schema).to_batches()
+                batch = next(self._batches, None)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+class _Noting(FragmentWriteProgress):
+    """Tells the files of each fragment when it is complete, but for the last one, which the result tells."""
+
+    def __init__(self, table: Table, witness: Witness) -> None:
+        self._table, self._witness = table, witness
+        self.failure: BaseException | None = None
+
+    def begin(self, fragment: FragmentMetadata, **kwargs: object) -> None:
+        """The file is open, and has no name of its own yet."""
+        del fragment, kwargs
+        with self._keeping_failure():
+            self._witness.begun(_open_files(self._table))
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: object) -> None:
+        """The file has its name."""
+        del kwargs
+        with self._keeping_failure():
+            files = [f"{self._table.path}/data/{file.path}" for file in fragment.files]
+            self._witness.made([*files, *_blob_files(self._table, [json.dumps(fragment.to_json())])])
+
+    @contextmanager
+    def _keeping_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
+def _open_files(table: Table) -> list[str]:
+    """The files that this process is writing for a table, where the system can tell: on Linux, on a local disk.
+
+    Lance writes a file under a name that it tells nobody. An object store keeps nothing of an upload that broke off.
+    """
+    store = table.handles.store
+    if not store.location.is_local or not _DESCRIPTORS.is_dir():
+        return []
+    directory = Path(store.uri(table.path)) / "data"
+    found = []
+    for descriptor in _DESCRIPTORS.iterdir():
+        try:
+            path = descriptor.readlink()
+        except OSError:
+            continue  # closed meanwhile
+        if path.parent == directory and path.name.startswith(".tmp"):
+            found.append(f"{table.path}/data/{path.name}")
+    return found
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.combine_chunks() if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows as Lance takes them: bytes become blobs, the rest is cast."""
-    blobs = [field for field in schema if is_blob(field) and rows.schema.field(field.name).type == pa.large_binary()]
-    for field in blobs:
-        position = rows.schema.get_field_index(field.name)
-        rows = rows.set_column(position, field, lance.blob_array(rows.column(position).to_pylist()))
+    blobs = [one for one in schema if is_blob(one) and rows.schema.field(one.name).type == pa.large_binary()]
+    for one in blobs:
+        position = rows.schema.get_field_index(one.name)
+        rows = rows.set_column(position, one, lance.blob_array(rows.column(position).to_pylist()))
     return rows.cast(schema) if rows.schema != schema else rows
 
 
@@ -293,25 +446,24 @@ def _blob_files(table: Table, written: Sequence[str]) -> tuple[str, ...]:
 
 
 def _with_deletions(staged: Staged, table: Table) -> Staged:
-    if not staged.keys:
+    if not len(staged.keys):
         return staged
-    found = table.matching(ID, staged.keys, [ID], with_address=True).column("_rowaddr").to_pylist()
-    by_fragment: dict[int, list[int]] = {}
-    for address in found:
-        by_fragment.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+    addresses = np.sort(existing(table, lambda: staged.keys, len(staged.keys)).addresses())
+    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
+    offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.int64), starts[1:])
     dataset = table.handles.open(table.path, table.version)
     updated: list[str] = []
     removed: list[int] = []
     with counted(table.handles.store.runtime.telemetry, "table"), store_errors(f"delete rows of {table.path}"):
-        for fragment_id, offsets in sorted(by_fragment.items()):
-            fragment = dataset.get_fragment(fragment_id)
+        for number, local in zip(numbers.tolist(), offsets, strict=False):
+            fragment = dataset.get_fragment(number)
             assert fragment is not None  # noqa: S101 - the address came from this very version
-            metadata: FragmentMetadata | None = fragment.delete_rows(sorted(offsets))
+            metadata: FragmentMetadata | None = fragment.delete_rows(local.tolist())
             if metadata is None:
-                removed.append(fragment_id)
+                removed.append(number)
             else:
                 updated.append(json.dumps(metadata.to_json()))
-    return replace(staged, updated=tuple(updated), removed=tuple(removed), taken_rows=len(found))
+    return replace(staged, updated=tuple(updated), removed=tuple(removed), taken_rows=len(addresses))
 
 
 def _text(value: object) -> str:

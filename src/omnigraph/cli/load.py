@@ -1,0 +1,215 @@
+"""`omnigraph load`."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
+
+import click
+
+import omnigraph
+from omnigraph.cli.failure import EXIT_INTERRUPTED
+from omnigraph.cli.options import branch_option, chosen_graph, json_option, quiet_option, store_option
+from omnigraph.cli.progress import ProgressLine, progress_line
+from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
+from omnigraph.cli.sources import STDIN
+from omnigraph.errors import FileUnreadableError
+from omnigraph.lang.invisible import reveal
+
+if TYPE_CHECKING:
+    from omnigraph.ops.load import LoadResult, Progress
+
+FAIL = "fail"
+PUBLISHING = "publish"
+_COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
+
+
+@click.command("load")
+@click.argument("uri", required=False)
+@store_option
+@click.option(
+    "--mode",
+    type=click.Choice(["append", "merge", "overwrite"]),
+    required=True,
+    help="Add new rows; add or update rows by id; or replace the tables that the input names.",
+)
+@click.option("--data", multiple=True, metavar="FILE", help="Graph JSONL; may be given several times.")
+@click.option("--node", "nodes", multiple=True, metavar="TYPE=PATH", help="A file, directory or glob of one node type.")
+@click.option("--edge", "edges", multiple=True, metavar="TYPE=PATH", help="A file, directory or glob of one edge type.")
+@click.option("--map", "columns", multiple=True, metavar="TYPE.PROPERTY=COLUMN", help="A column with another name.")
+@branch_option
+@click.option(
+    "--on-error", default=FAIL, show_default=True, metavar="fail|DIR", help="Load nothing, or put bad records into DIR."
+)
+@click.option("--max-errors", type=click.IntRange(min=0), metavar="N", help="With a DIR: load nothing beyond so many.")
+@click.option("--dry-run", is_flag=True, help="Check everything and write nothing.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
+@click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
+@click.option("--idempotency-key", metavar="KEY", help="Repeating a load with its key does nothing again.")
+@click.option("--yes", "is_sure", is_flag=True, help="Don't ask before a graph on a remote store is overwritten.")
+@quiet_option
+@json_option
+def command(  # noqa: PLR0913 - one argument per option
+    *,
+    uri: str | None,
+    store: str | None,
+    mode: str,
+    data: tuple[str, ...],
+    nodes: tuple[str, ...],
+    edges: tuple[str, ...],
+    columns: tuple[str, ...],
+    branch: str,
+    on_error: str,
+    max_errors: int | None,
+    dry_run: bool,
+    actor: str,
+    message: str | None,
+    idempotency_key: str | None,
+    is_sure: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Load files into a graph, in one commit.
+
+    --data takes graph JSONL, one node or edge a line; `-` as the file is stdin. --node and --edge take files of one
+    type: Parquet, CSV, ORC, or JSONL with one object of properties a line. Columns are found by name, or by --map.
+    Either everything is loaded or nothing. With --on-error DIR, bad records and the reasons go to DIR, and the others
+    are loaded.
+    """
+    if not (data or nodes or edges):
+        _refuse("name what to load: --data FILE, --node TYPE=PATH or --edge TYPE=PATH")
+    if max_errors is not None and on_error == FAIL:
+        _refuse("--max-errors goes with --on-error DIR")
+    target = chosen_graph(uri, store)
+    if mode == "overwrite" and not (is_sure or dry_run):
+        _confirm_overwrite(target, is_stdin_taken=STDIN in data)
+    typed_nodes, typed_edges = _typed("--node", nodes), _typed("--edge", edges)
+    with progress_line(f"omnigraph load → {reveal(target)} ({_kind_of(target)})", is_quiet=quiet) as line:
+        watch = _Watch(line)
+        with watch.interruptible():
+            result = omnigraph.open_graph(target).load(
+                _sources(data),
+                mode=mode,
+                nodes=typed_nodes,
+                edges=typed_edges,
+                map=_columns(columns),
+                branch=branch,
+                actor=actor,
+                message=message,
+                idempotency_key=idempotency_key,
+                on_error=None if on_error == FAIL else on_error,
+                max_errors=max_errors,
+                dry_run=dry_run,
+                progress=watch,
+            )
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_text(_text(result))
+    return 0
+
+
+class _Watch:
+    """Shows how far a load is, and knows it when it is interrupted."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        self._line = line
+        self._phase: str | None = None
+
+    def __call__(self, progress: "Progress") -> None:
+        """Take the next report."""
+        self._phase = progress.phase
+        share = progress.bytes / progress.total_bytes if progress.total_bytes else None
+        self._line.show(progress.phase, rows=progress.rows, nbytes=progress.bytes, share=share)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the load alike, with a word about what is loaded."""
+        with _term_as_interrupt():
+            try:
+                yield
+            except KeyboardInterrupt:
+                self._line.clear()
+                may_be_done = self._phase == PUBLISHING
+                told = "see `omnigraph commit list` whether it was loaded" if may_be_done else "nothing is loaded"
+                print_error(f"interrupted: {told}")
+                raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+
+
+@contextmanager
+def _term_as_interrupt() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _confirm_overwrite(target: str, *, is_stdin_taken: bool) -> None:
+    if _kind_of(target) == "local":
+        return
+    if is_stdin_taken or not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+        _refuse(f"overwriting tables of {target}, which is remote, needs --yes where nobody can be asked")
+    if not click.confirm(f"Replace the tables of {target} that the input names?", err=True):
+        print_error("nothing is loaded")
+        raise click.exceptions.Exit(1)
+
+
+def _kind_of(target: str) -> str:
+    return "s3" if target.lower().startswith("s3://") else "local"
+
+
+def _sources(data: Sequence[str]) -> list[str | BinaryIO] | None:
+    if data.count(STDIN) > 1:
+        _refuse("stdin can be read once")
+    return [_stdin() if path == STDIN else path for path in data] or None
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:  # whoever started us has closed it
+        raise FileUnreadableError("<stdin>", "stdin is closed")
+    return sys.stdin.buffer
+
+
+def _typed(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        name, sign, path = pair.partition("=")
+        if not (name and sign and path):
+            _refuse(f"{option} takes TYPE=PATH, not `{pair}`")
+        found.setdefault(name, []).append(path)
+    return found
+
+
+def _columns(pairs: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, column = pair.partition("=")
+        type_name, dot, property_name = name.partition(".")
+        if not (sign and column and type_name and dot and property_name):
+            _refuse(f"--map takes TYPE.PROPERTY=COLUMN, not `{pair}`")
+        if name in found:
+            _refuse(f"--map names `{name}` twice")
+        found[name] = column
+    return found
+
+
+def _text(result: "LoadResult") -> str:
+    counts = [(name, one.to_json()) for name, one in (*result.nodes.items(), *result.edges.items())]
+    shown = [column for column in _COUNTS if column == "read" or any(one.get(column) for _, one in counts)]
+    rows = [(name, *(str(one.get(column, 0)) for column in shown)) for name, one in counts]
+    text = table_text(("type", *shown), rows, right=shown) if rows else ""
+    if result.rejected:
+        text += f"{count_of(result.rejected, 'bad record')} in {reveal(str(result.quarantine))}\n"
+    if result.is_dry_run:
+        return f"{text}dry run: nothing was written\n"
+    return f"{text}commit {result.commit_id}\n" if result.commit_id else f"{text}nothing to change\n"
+
+
+def _refuse(message: str) -> NoReturn:
+    raise click.UsageError(message, click.get_current_context())

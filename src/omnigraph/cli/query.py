@@ -1,0 +1,76 @@
+"""`omnigraph query`."""
+
+from datetime import datetime
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import (
+    at_option,
+    branch_option,
+    chosen_graph,
+    chosen_query,
+    given_params,
+    json_option,
+    name_and_uri,
+    param_option,
+    params_option,
+    query_option,
+    refuse,
+    snapshot_option,
+    store_option,
+    text_option,
+)
+from omnigraph.cli.result_formats import FORMATS, chosen_format, deliver
+
+
+@click.command("query")
+@click.argument("words", nargs=-1, metavar="[NAME] [URI]")
+@store_option
+@query_option
+@text_option
+@params_option
+@param_option
+@branch_option
+@snapshot_option
+@at_option
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="What to print; a table unless --output says more."
+)
+@click.option("--output", metavar="FILE", help="Write the rows to a file; its name may say the format.")
+@json_option
+def command(  # noqa: PLR0913 - one argument per option
+    *,
+    words: tuple[str, ...],
+    store: str | None,
+    path: str | None,
+    text: str | None,
+    params: str | None,
+    pairs: tuple[str, ...],
+    branch: str,
+    commit_id: str | None,
+    at: datetime | None,
+    format_: str | None,
+    output: str | None,
+    as_json: bool,
+) -> int:
+    """Ask a graph by a query.
+
+    NAME picks one query of the file and may be left out when there is only one. A single word is the URI, unless the
+    graph is named by --store or its variable: then it is the NAME. `-` as the file is stdin.
+
+    A query reads one state: the newest, unless a commit or a time is named. A table shows the first 1,000 rows, and
+    kv every value in full; the other formats have all rows for programs. arrow is Arrow's stream format on stdout, and
+    its file format in a file.
+    """
+    name, uri = name_and_uri(words, store)
+    source = chosen_query(path, text)
+    if commit_id is not None and at is not None:
+        refuse("give either --snapshot or --at, not both")
+    chosen = chosen_format(format_, output, as_json=as_json)
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    result = graph.query(
+        source, name=name, params=given_params(params, pairs), branch=branch, snapshot=commit_id, at=at
+    )
+    deliver(result, chosen, output, as_json=as_json)
+    return 0

@@ -1,0 +1,170 @@
+"""The rows of a query for people and for programs: a table, records, JSON, CSV, Arrow, Parquet."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import PurePath
+from typing import TYPE_CHECKING, BinaryIO
+
+from omnigraph.cli.options import refuse
+from omnigraph.cli.render import (
+    binary_stdout,
+    count_of,
+    facts_text,
+    output_errors,
+    print_json,
+    print_text,
+    table_text,
+    text_width,
+)
+from omnigraph.cli.sources import whole_file
+from omnigraph.lang.invisible import reveal
+
+if TYPE_CHECKING:
+    from omnigraph.engine.result import Result
+
+FORMATS = ("table", "json", "jsonl", "csv", "kv", "arrow", "parquet")
+BINARY = ("arrow", "parquet")
+_BY_SUFFIX = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".txt": "table",
+    ".arrow": "arrow",
+    ".parquet": "parquet",
+}
+TABLE_ROWS = 1_000
+"""People read no more rows than these; a program takes another format."""
+CELL_WIDTH = 80
+"""Columns of the terminal that one value of a table may take."""
+_NULL = "null"
+_NUMBERS = ("int32", "int64", "uint32", "uint64", "float", "double")
+"""Arrow's types of columns that are aligned as numbers, whatever they look like in JSON."""
+
+
+def chosen_format(format_: str | None, output: str | None, *, as_json: bool) -> str:
+    """The format that is asked for, by name, by --json or by the end of the file's name; what can't be is refused."""
+    if output is not None:
+        if output == "-":
+            refuse("--output names a file; without it the result goes to stdout")
+        chosen = format_ or _BY_SUFFIX.get(PurePath(output).suffix.lower())
+        if chosen is None:
+            refuse(f"say what to write to `{output}` with --format, or let its name end with .csv, .jsonl or the like")
+        return chosen
+    if as_json:
+        if format_ not in (None, "json"):
+            refuse(f"--json prints the result as JSON: give either --json or --format {format_}")
+        return "json"
+    chosen = format_ or "table"
+    if chosen in BINARY and sys.stdout.isatty():
+        refuse(f"{chosen} is not for a terminal: name a file with --output, or pipe it into a program")
+    return chosen
+
+
+def deliver(result: "Result", format_: str, output: str | None, *, as_json: bool) -> None:
+    """Print a result, or write it to a file and print what was written."""
+    if output is None:
+        _print(result, format_)
+        return
+    with whole_file(output) as file:
+        _write(result, format_, file)
+    if as_json:
+        print_json({"output": output, "format": format_, **_facts(result)})
+    else:
+        rows = f"{result.row_count:,}"
+        print_text(facts_text({"output": output, "format": format_, "rows": rows, "commit": result.commit_id}))
+
+
+def _facts(result: "Result") -> dict[str, object]:
+    return {
+        "query_name": result.query_name,
+        "target": result.target.to_json(),
+        "commit_id": result.commit_id,
+        "row_count": result.row_count,
+        "columns": list(result.columns),
+    }
+
+
+def _print(result: "Result", format_: str) -> None:
+    match format_:
+        case "json":
+            print_json(result.to_json())
+        case "table":
+            print_text(result_table(result))
+        case "kv":
+            for text in records(result):
+                print_text(text)
+        case _:
+            with output_errors():
+                result.write(binary_stdout(), "arrow_stream" if format_ == "arrow" else format_)
+
+
+def _write(result: "Result", format_: str, file: BinaryIO) -> None:
+    match format_:
+        case "json":
+            file.write((json.dumps(result.to_json(), ensure_ascii=False, indent=2) + "\n").encode())
+        case "table":
+            file.write(result_table(result).encode())
+        case "kv":
+            file.writelines(text.encode() for text in records(result))
+        case _:
+            result.write(file, format_)
+
+
+# --- for people ------------------------------------------------------------------------------------------
+
+
+def result_table(result: "Result") -> str:
+    """The first rows, aligned; what was left out or shortened is said below."""
+    rows = list(islice(result.json_rows(TABLE_ROWS), TABLE_ROWS))
+    numbers = [field.name for field in result.schema if str(field.type) in _NUMBERS]
+    texts = [[_cell(row[name]) for name in result.columns] for row in rows]
+    is_cut = any(text_width(cell) > CELL_WIDTH for row in texts for cell in row)
+    shown = [[_shortened(cell) for cell in row] for row in texts] if is_cut else texts
+    notes = [count_of(result.row_count, "row")]
+    if len(rows) < result.row_count:
+        notes = [f"the first {len(rows):,} of {result.row_count:,} rows; --format jsonl or csv gives all"]
+    if is_cut:
+        notes.append("long values are shortened; --format kv shows them whole")
+    return f"{table_text(result.columns, shown, right=numbers)}\n{'; '.join(notes)}\n"
+
+
+def records(result: "Result") -> Iterator[str]:
+    """Each row as lines of `name  value`, under a line with its number."""
+    if not result.row_count:
+        yield "0 rows\n"
+    for number, row in enumerate(result.json_rows(), start=1):
+        gap = "" if number == 1 else "\n"
+        yield f"{gap}row {number}\n" + _indented({name: _value(value) for name, value in row.items()})
+
+
+def _indented(facts: Mapping[str, str]) -> str:
+    return "".join(f"  {line}\n" for line in facts_text(facts).splitlines())
+
+
+def _cell(value: object) -> str:
+    return reveal(_value(value))
+
+
+def _value(value: object) -> str:
+    match value:
+        case None:
+            return _NULL
+        case str():
+            return value
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _shortened(cell: str) -> str:
+    if text_width(cell) <= CELL_WIDTH:
+        return cell
+    width, kept = 1, ""
+    for char in cell:
+        width += text_width(char)
+        if width > CELL_WIDTH:
+            break
+        kept += char
+    return kept + "…"

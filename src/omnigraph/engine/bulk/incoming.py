@@ -1,0 +1,157 @@
+"""The rows that a load wants to put, type by type, over those that are committed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.commit.requirement import Requirement
+from omnigraph.engine.bulk.refusals import Refusal, Refusals, Unplaced
+from omnigraph.engine.spool import SpooledType
+from omnigraph.engine.view import View
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
+from omnigraph.storage.column_sets import Mask, Positions, is_ascending_after, one_array, repeats_among
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.hashing import hashes_of
+from omnigraph.storage.key_set import KeySet
+from omnigraph.storage.lookup import Existing
+
+
+class LoadMode(Enum):
+    """What a load does with a record whose id exists."""
+
+    APPEND = "append"
+    """It is an error."""
+    MERGE = "merge"
+    """The record changes it: what the record leaves out stays."""
+    OVERWRITE = "overwrite"
+    """Every row of the table goes, and those of the load take their place."""
+
+
+class Incoming:
+    """The rows of one type. Those that checks refuse are out, and count for nothing from then on."""
+
+    def __init__(self, spooled: SpooledType, table: Table, mode: LoadMode, existing: Existing | None = None) -> None:
+        self.spooled, self.table, self.mode = spooled, table, mode
+        self.is_out: Mask = np.zeros(spooled.rows, np.bool_)
+        self.existing = existing
+        """Which rows have a committed one of their id; None when that was not asked."""
+        self.is_unchanged: Mask = np.zeros(spooled.rows, np.bool_)
+        """The rows of a merge that say what is there already."""
+        self._ids: pa.Array | None = None
+        self._key_set: tuple[int, KeySet] | None = None
+
+    @property
+    def type(self) -> AnyType:
+        """The type."""
+        return self.spooled.type
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether no committed row stays."""
+        return self.mode is LoadMode.OVERWRITE
+
+    @property
+    def exists(self) -> Mask:
+        """For each row, whether a committed one has its id."""
+        return np.zeros(self.spooled.rows, np.bool_) if self.existing is None else self.existing.mask
+
+    def column(self, name: str) -> pa.Array:
+        """One column of all rows, in one piece."""
+        return one_array(self.spooled.columns([name]).column(0))
+
+    def ids(self) -> pa.Array:
+        """The ids of all rows. Those of nodes are kept, because edges ask for them again and again."""
+        if self._ids is not None:
+            return self._ids
+        ids = self.column(ID)
+        if isinstance(self.type, NodeType):
+            self._ids = ids
+        return ids
+
+    def key_set(self) -> KeySet:
+        """The ids of the rows that are not out, to be asked for many others."""
+        out = int(self.is_out.sum())
+        if self._key_set is None or self._key_set[0] != out:
+            self._key_set = out, KeySet(self.kept_ids())
+        return self._key_set[1]
+
+    def repeats(self, names: Sequence[str]) -> tuple[Positions, Positions]:
+        """The rows that are equal to an earlier one in these columns, which have no nulls, and the first such rows."""
+        if len(names) == 1 and self._is_ascending(names[0]):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        parts = [hashes_of(batch.columns) for batch in self.spooled.batches(names)]
+        if not parts:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return repeats_among(
+            np.concatenate(parts), lambda rows: [*map(one_array, self.spooled.at(rows, names).columns)]
+        )
+
+    def _is_ascending(self, name: str) -> bool:
+        last: pa.Array | None = None
+        for batch in self.spooled.batches([name]):
+            column = batch.column(0)
+            if not is_ascending_after(last, column):
+                return False
+            last = column.slice(len(column) - 1)
+        return True
+
+    def kept_ids(self) -> pa.Array:
+        """The ids of the rows that are not out."""
+        return self.only_kept(self.ids())
+
+    def superseding_ids(self) -> pa.Array:
+        """The ids of the rows that take the place of a committed one."""
+        chosen = self.exists & ~self.is_out
+        return self.ids().filter(pa.array(chosen)) if chosen.any() else pa.array([], pa.string())
+
+    def only_kept(self, column: pa.Array) -> pa.Array:
+        """The values of the rows that are not out."""
+        return column.filter(pa.array(~self.is_out)) if self.is_out.any() else column
+
+    def kept_rows(self) -> Positions:
+        """The positions of the rows that are not out."""
+        return np.flatnonzero(~self.is_out)
+
+
+@dataclass(slots=True)
+class Batch:
+    """All rows of a load, what was found wrong with them, and what must stay so for the rest to be right."""
+
+    view: View
+    mode: LoadMode
+    types: Mapping[str, Incoming]
+    refusals: Refusals = field(default_factory=Refusals)
+    requirements: list[Requirement] = field(default_factory=list)
+
+    def node_rows(self) -> list[Incoming]:
+        """The incoming rows of node types, in declared order."""
+        return [self.types[name] for name in self.view.catalog.nodes if name in self.types]
+
+    def edge_rows(self) -> list[Incoming]:
+        """The incoming rows of edge types, in declared order."""
+        return [self.types[name] for name in self.view.catalog.edges if name in self.types]
+
+    def edge_types(self) -> Sequence[EdgeType]:
+        """Every edge type of the schema."""
+        return list(self.view.catalog.edges.values())
+
+    def refuse(self, rows: Incoming, refusal: Refusal) -> None:
+        """These rows are out."""
+        if len(refusal.rows):
+            assert not rows.is_out[refusal.rows].any()  # noqa: S101 - a record is refused, and counted, once
+            rows.is_out[refusal.rows] = True
+            self.refusals.rows.append((rows.spooled, refusal))
+
+    def fail(self, unplaced: Unplaced) -> None:
+        """No leaving out of records helps against this."""
+        if unplaced.count:
+            self.refusals.unplaced.append(unplaced)
+
+    @property
+    def out(self) -> int:
+        """How many rows are out."""
+        return sum(int(rows.is_out.sum()) for rows in self.types.values())

@@ -1,0 +1,43 @@
+"""Everything that a load must keep between its rows and the committed ones, in the order in which it matters."""
+
+from omnigraph.commit.requirement import Requirement, TableUnchanged
+from omnigraph.engine.bulk.cardinality import check_cardinality
+from omnigraph.engine.bulk.endpoints import check_dangling, check_endpoints
+from omnigraph.engine.bulk.ids import check_ids, require_ids
+from omnigraph.engine.bulk.incoming import Batch, LoadMode
+from omnigraph.engine.bulk.outdated import refuse_outdated
+from omnigraph.engine.bulk.refusals import Inputs
+from omnigraph.engine.bulk.unique import check_unique
+
+
+def check_batch(batch: Batch, inputs: Inputs) -> None:
+    """Refuse every record that can't be taken, and say what the others rely on.
+
+    A record that is refused counts for nothing: an edge to a node that is out is out too, and a value that it would
+    have freed is still held. So the checks are made again until they refuse nothing more.
+    """
+    everything = [*batch.node_rows(), *batch.edge_rows()]
+    for rows in everything:
+        check_ids(batch, rows, inputs)
+        if batch.mode is LoadMode.MERGE:
+            refuse_outdated(batch, rows)
+    while True:
+        out = batch.out
+        batch.refusals.unplaced.clear()
+        relied_on: list[Requirement] = []
+        for rows in everything:
+            relied_on += check_unique(batch, rows)
+        for rows in batch.edge_rows():
+            relied_on += check_endpoints(batch, rows)
+        for edge in batch.edge_types():
+            relied_on += check_cardinality(batch, edge)
+        if batch.mode is LoadMode.OVERWRITE:
+            for rows in batch.node_rows():
+                relied_on += check_dangling(batch, rows)
+        if batch.out == out:
+            break
+    batch.requirements += relied_on
+    for rows in everything:
+        require_ids(batch, rows)
+        if rows.replaces_all:
+            batch.requirements.append(TableUnchanged(table_key=rows.type.table_key))

@@ -1,0 +1,45 @@
+"""Vectors that must be there and are computed from a text: a merge that changes the text brings the vector too."""
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bulk.incoming import Batch, Incoming
+from omnigraph.engine.bulk.refusals import Refusal
+from omnigraph.engine.embedded import missing_message
+from omnigraph.engine.spool import left_out_name
+from omnigraph.schema.catalog import AnyType, Property
+from omnigraph.storage.column_sets import are_equal, mask_of, one_array
+
+
+def refuse_outdated(batch: Batch, rows: Incoming) -> None:
+    """A vector that must be there, and was computed from another text than the record now gives, must come with it."""
+    existing = rows.existing
+    for p in rows.type.properties:
+        if p.embedding is None or p.nullable or existing is None or p.name not in rows.spooled.left_out:
+            continue
+        source = p.embedding.source
+        silent = mask_of(rows.column(left_out_name(p.name))) & rows.exists & ~rows.is_out
+        silent &= ~mask_of(rows.column(left_out_name(source)))
+        asked = np.flatnonzero(silent)
+        if not len(asked):
+            continue
+        given = rows.column(source).take(pa.array(asked))
+        before = one_array(existing.fetch(existing.at[asked], [source]).column(source))
+        outdated = asked[~are_equal(given, before.cast(given.type))]
+        ids = rows.ids().take(pa.array(outdated))
+        batch.refuse(
+            rows,
+            Refusal(
+                rows=outdated,
+                rule="required",
+                property=p.name,
+                value=lambda _: None,
+                message=partial(_missing, rows.type, p, ids),
+            ),
+        )
+
+
+def _missing(type_: AnyType, p: Property, ids: pa.Array, number: int) -> str:
+    return missing_message(type_, p, ids[number].as_py())

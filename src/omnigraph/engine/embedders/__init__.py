@@ -1,0 +1,1 @@
+"""Embedding providers, a file each."""

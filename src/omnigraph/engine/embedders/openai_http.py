@@ -1,0 +1,158 @@
+"""Vectors from a server that speaks OpenAI's HTTP interface: `POST {url}/embeddings`."""
+
+import ssl
+from collections.abc import Callable, Iterator, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from omnigraph.clock import Clock
+from omnigraph.engine.embed import ProviderFailedError, ProviderRefusedError, ProviderSettingsError
+from omnigraph.options import OPENAI_URL, EmbedOptions
+
+ATTEMPTS = 5
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""Answers after which the same request may succeed later."""
+_BATCH_TEXTS, _BATCH_LETTERS = 128, 200_000
+_MOST_BYTES = 256 * 1024 * 1024
+_SHOWN_LETTERS = 300
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class _Item(msgspec.Struct):
+    index: int
+    embedding: list[float]
+
+
+class _Reply(msgspec.Struct):
+    data: list[_Item]
+
+
+class _Problem(msgspec.Struct):
+    message: str = ""
+
+
+class _Refusal(msgspec.Struct):
+    error: _Problem | str = ""
+
+
+class _Busy(Exception):  # noqa: N818 - not an error yet: it is tried again
+    """The server can't answer now; `wait` is when it said to come back, in seconds."""
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.wait = reason, wait
+
+
+class OpenAIProvider:
+    """Asks in batches, and again, ever later, while the server is busy or out of reach. The key is never shown."""
+
+    name = "openai"
+    dimension = None
+
+    def __init__(self, options: EmbedOptions, clock: Clock, jitter: Callable[[float], float]) -> None:
+        self._url = urlsplit((options.url or OPENAI_URL).rstrip("/"))
+        self._key, self._timeout = options.key, options.timeout_seconds
+        self._clock, self._jitter = clock, jitter
+        if not options.model:
+            raise ProviderSettingsError(self.name, "name its model with OMNIGRAPH_EMBED_MODEL")
+        self.model = options.model
+        _check_url(self._url, has_key=bool(self._key))
+
+    def embed(self, texts: Sequence[str], size: int) -> NDArray[np.float32]:
+        """A row for each text, of the model's own size."""
+        del size
+        return np.concatenate([self._patiently(batch) for batch in _batches(texts)])
+
+    def _patiently(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        wait = _FIRST_WAIT
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._request(texts)
+            except _Busy as busy:
+                if attempt == ATTEMPTS:
+                    raise ProviderFailedError(self.name, f"{busy.reason}, after {ATTEMPTS} attempts") from None
+                self._clock.sleep(min(busy.wait if busy.wait is not None else self._jitter(wait), _LONGEST_WAIT))
+                wait *= 2
+        raise AssertionError  # the last attempt returns or raises
+
+    def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        body = msgspec.json.encode({"model": self.model, "input": list(texts), "encoding_format": "float"})
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        connection = self._connection()
+        try:
+            connection.request("POST", f"{self._url.path}/embeddings", body, headers)
+            response = connection.getresponse()
+            content = response.read(_MOST_BYTES + 1)
+        except (OSError, HTTPException) as error:
+            raise _Busy(f"no answer from {self._url.hostname} ({type(error).__name__})") from error
+        finally:
+            connection.close()
+        return self._answer(response, content, len(texts))
+
+    def _connection(self) -> HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            return HTTPSConnection(host, port, timeout=self._timeout, context=ssl.create_default_context())
+        return HTTPConnection(host, port, timeout=self._timeout)
+
+    def _answer(self, response: HTTPResponse, content: bytes, count: int) -> NDArray[np.float32]:
+        if response.status in _BUSY:
+            raise _Busy(f"HTTP {response.status}: {self._shown(content)}", _seconds(response.getheader("Retry-After")))
+        if response.status != 200:  # a redirect too: the key goes to the host that was named, and to no other
+            raise ProviderRefusedError(self.name, response.status, self._shown(content))
+        try:
+            items = msgspec.json.decode(content, type=_Reply).data
+        except msgspec.DecodeError as error:
+            raise ProviderFailedError(self.name, f"its answer can't be read ({error})") from error
+        items.sort(key=lambda item: item.index)
+        if [item.index for item in items] != list(range(count)) or len({len(item.embedding) for item in items}) != 1:
+            raise ProviderFailedError(self.name, f"it gave {len(items)} vectors for {count} texts, or of several sizes")
+        with np.errstate(over="ignore"):  # what is no number in single precision is refused by who asked
+            return np.array([item.embedding for item in items], np.float32)
+
+    def _shown(self, content: bytes) -> str:
+        """What the server says about a problem, without the key if it repeats that."""
+        try:
+            found = msgspec.json.decode(content, type=_Refusal).error
+            text = found if isinstance(found, str) else found.message
+        except msgspec.DecodeError:
+            text = content.decode("utf-8", "replace")
+        if self._key:
+            text = text.replace(self._key, "…")
+        return " ".join(text.split())[:_SHOWN_LETTERS] or "no reason given"
+
+
+def _check_url(url: SplitResult, *, has_key: bool) -> None:
+    shown = f"{url.scheme}://{url.hostname or ''}"
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
+        reason = "OMNIGRAPH_EMBED_URL is an address like https://host/v1, without a name and password"
+        raise ProviderSettingsError(OpenAIProvider.name, reason)
+    if url.scheme == "http" and has_key and url.hostname not in _LOOPBACK:
+        raise ProviderSettingsError(OpenAIProvider.name, f"a key is not sent to {shown} in the clear: use https")
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """So few at a time that servers take them."""
+    start, letters = 0, 0
+    for place, text in enumerate(texts):
+        if place > start and (place - start == _BATCH_TEXTS or letters + len(text) > _BATCH_LETTERS):
+            yield texts[start:place]
+            start, letters = place, 0
+        letters += len(text)
+    yield texts[start:]
+
+
+def _seconds(header: str | None) -> float | None:
+    """When to come back, as far as it is said in seconds."""
+    try:
+        found = float(header) if header else None
+    except ValueError:
+        return None
+    return found if found is not None and found >= 0 else None

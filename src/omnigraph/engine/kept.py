@@ -1,0 +1,111 @@
+"""What reads keep in memory between queries: immutable values by key, the least recently used ones go first."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from omnigraph.engine.budget import Budget
+
+T = TypeVar("T")
+Key = tuple[Hashable, ...]
+
+_WAIT_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStats:
+    """What is kept now, and how often it was of use."""
+
+    nbytes: int
+    entries: int
+    hits: int
+    misses: int
+
+
+class Kept:
+    """Values under a limit of bytes. Safe from several threads; each value is made by one of them, others wait.
+
+    What a query holds stays alive when it is dropped here: dropping forgets a value, it frees nothing in use.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Key, tuple[object, int]] = OrderedDict()
+        self._making: dict[Key, threading.Event] = {}
+        self._nbytes = self._hits = self._misses = 0
+
+    def get(self, key: Key) -> object | None:
+        """What is kept under a key, or None."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._values
+
+    def keep(self, key: Key, make: Callable[[], T], nbytes: Callable[[T], int], budget: Budget | None = None) -> T:
+        """What is kept under a key, made first if need be. A key always means the same value.
+
+        Whoever waits for another thread's making looks at its own `budget` meanwhile; when that making fails, the
+        next one tries.
+        """
+        made = threading.Event()
+        while True:
+            with self._lock:
+                found = self._values.get(key)
+                if found is not None:
+                    self._values.move_to_end(key)
+                    self._hits += 1
+                    return cast("T", found[0])
+                making = self._making.setdefault(key, made)
+            if making is made:
+                break
+            while not making.wait(_WAIT_SECONDS):
+                if budget is not None:
+                    budget.check()
+        try:
+            value = make()
+            self._put(key, value, nbytes(value))
+        finally:
+            with self._lock:
+                self._misses += 1
+                del self._making[key]
+            made.set()
+        return value
+
+    def put(self, key: Key, value: object, nbytes: int) -> None:
+        """Keep a value that is there already, in the place of the one under that key."""
+        self._put(key, value, nbytes)
+
+    def grown(self, key: Key, value: object, nbytes: int) -> None:
+        """Count a value anew that takes more memory than before, if it is still kept."""
+        with self._lock:
+            found = self._values.get(key)
+        if found is not None and found[0] is value:
+            self._put(key, value, nbytes)
+
+    def stats(self) -> KeptStats:
+        """The counts now."""
+        with self._lock:
+            return KeptStats(self._nbytes, len(self._values), self._hits, self._misses)
+
+    def _put(self, key: Key, value: object, nbytes: int) -> None:
+        with self._lock:
+            self._drop(key)
+            if nbytes > self.limit_bytes:
+                return
+            self._values[key] = (value, nbytes)
+            self._nbytes += nbytes
+            while self._nbytes > self.limit_bytes:
+                self._drop(next(iter(self._values)))
+
+    def _drop(self, key: Key) -> None:
+        found = self._values.pop(key, None)
+        if found is not None:
+            self._nbytes -= found[1]

@@ -1,0 +1,55 @@
+"""`in` and `contains` over columns: exact whatever the types of numbers, and without looking at single rows."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.schema.catalog import Value
+from omnigraph.schema.types import INTEGER_RANGES, Scalar, ValueType
+
+Column: TypeAlias = pa.ChunkedArray | pa.Array
+Equal: TypeAlias = Callable[[pa.Array, pa.Array], pa.Array]
+"""Row by row whether two values are equal."""
+
+
+def is_one_of(element: Column, type_: ValueType, items: Sequence[Value]) -> Column:
+    """Row by row whether a value is one of these; unknown where there is none."""
+    values: list[Value] = [*items]
+    if isinstance(type_, Scalar) and type_.is_numeric:
+        values = [number for item in items if (number := _in_type(item, type_)) is not None]
+        if type_.is_float:
+            element = pc.add(element.cast(pa.float64()), pa.scalar(0.0))  # -0.0 becomes 0.0, which it equals
+    found = pc.is_in(element, value_set=pa.array(values, element.type))
+    return pc.if_else(pc.is_valid(element), found, pa.scalar(None, pa.bool_()))
+
+
+def _in_type(item: Value, type_: Scalar) -> float | None:
+    """A number as one of a column's own type; None when no value there equals it."""
+    assert isinstance(item, int | float)  # noqa: S101 - the list holds numbers, as the column does
+    if type_.is_float:
+        return float(item) + 0.0 if _is_exact(item) else None
+    low, high = INTEGER_RANGES[type_]
+    whole = int(item)
+    return whole if whole == item and low <= whole <= high else None
+
+
+def _is_exact(item: float) -> bool:
+    try:
+        return float(item) == item
+    except OverflowError:
+        return False
+
+
+def is_in_list(element: pa.Array, lists: Column, equal: Equal) -> pa.Array:
+    """Row by row whether a value is in the list beside it; unknown where either is missing."""
+    lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    element = element.combine_chunks() if isinstance(element, pa.ChunkedArray) else element
+    rows = pc.list_parent_indices(lists)
+    same = equal(element.take(rows), lists.flatten())
+    found = np.zeros(len(lists), np.bool_)
+    found[np.asarray(rows)[np.asarray(same.fill_null(False))]] = True
+    missing = np.asarray(pc.or_(lists.is_null(), element.is_null()))
+    return pa.array(found, mask=missing)

@@ -1,0 +1,212 @@
+"""Which rows a node variable can be, and how many matches its branches have there: one question for every operator."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.operators.links import Links
+from omnigraph.engine.operators.values import rows_where
+from omnigraph.engine.operators.weights import Counts, multiplied, segment_sums, summed, sums_by_position, sums_of_equal
+from omnigraph.engine.plan import AntiJoin, Branch, Node, Travel
+from omnigraph.engine.reading import Reading
+
+Block: TypeAlias = Callable[[AntiJoin, Bindings], NDArray[np.bool_]]
+"""Which rows a `not` block keeps."""
+
+CHUNK_ROWS = 1 << 21
+"""How many rows one vectorised operation makes at most, where it can be split."""
+_ROW_BYTES = 16
+"""What a neighbour takes while it is counted."""
+_SPARSE = 16
+"""Below this share of a table's rows, sums are made by sorting and not in an array of its size."""
+_FEW = 4
+"""Below this share of a table's rows, only what is asked for is worked out."""
+
+
+class Candidates:
+    """The rows that a node of a plan can be bound to. What was worked out for a whole table is kept for the run."""
+
+    def __init__(
+        self, node: Node, reading: Reading, block: Block, *, counts: bool, chunk_rows: int = CHUNK_ROWS
+    ) -> None:
+        self.node, self._reading, self._block, self._counts = node, reading, block, counts
+        self._chunk_rows = chunk_rows
+        self._rows = reading.rows(node.type)
+        self._branches = [
+            _BranchRun(
+                branch,
+                Links(branch.link, reading),
+                Candidates(branch.node, reading, block, counts=counts, chunk_rows=chunk_rows),
+            )
+            for branch in node.branches
+        ]
+        self._asked = 0
+        self._dense: NDArray[np.bool_] | Counts | None = None
+
+    @property
+    def size(self) -> int:
+        """How many positions its table has."""
+        return self._rows.size
+
+    def all(self) -> tuple[Positions, Counts | None]:
+        """Every row that passes, ascending, and the weight of each."""
+        return self._passing(None)
+
+    def weigh(self, positions: Positions) -> NDArray[np.bool_] | Counts | None:
+        """How many matches each of these rows, in any order, stands for, none if it fails; None: one each.
+
+        Truths when only existence counts, or when no branch makes it more than one.
+        """
+        if self.node.is_free:
+            return None
+        self._asked += len(positions)
+        if self._dense is None and self._asked * _FEW >= self.size:
+            self._dense = _spread(*self._passing(None), self.size)
+        if self._dense is not None:
+            return self._dense[positions]
+        distinct, rows = np.unique(positions, return_inverse=True)
+        found, weight = self._passing(distinct)
+        return _spread(np.searchsorted(distinct, found), weight, len(distinct))[rows]
+
+    def _passing(self, demand: Positions | None) -> tuple[Positions, Counts | None]:
+        """The rows of the demand (ascending; None: of the table) that pass, and their weights."""
+        found, weight = demand, None
+        for run in self._branches:
+            if run.branch.travel is Travel.PUSH:
+                run.pushed = run.pushed or self._pushed(run)
+                found, weight = _both(found, weight, *run.pushed)
+        if self.node.filters:
+            kept = rows_where(self.node.filters, self.node.type, found, self._reading)
+            if weight is not None and found is not None:
+                weight = weight[np.searchsorted(found, kept)]
+            found = kept
+        found = self._rows.positions() if found is None else found
+        for run in self._branches:
+            if run.branch.travel is Travel.PULL and len(found):
+                counted = self._pulled(run, found)
+                mask = counted > 0
+                found, counted = found[mask], counted[mask]
+                weight = None if weight is None else weight[mask]
+                weight = multiplied(weight, counted) if self._counts else None
+        for block in self.node.absent:
+            if len(found):
+                mask = self._block(block, Bindings({self.node.variable: found}, len(found)))
+                found, weight = found[mask], None if weight is None else weight[mask]
+        return found, weight
+
+    # --- branches -----------------------------------------------------------------------------------
+
+    def _pulled(self, run: "_BranchRun", positions: Positions) -> Counts:
+        """For each of these rows, which ascend, how many matches the branch has there."""
+        link = run.branch.link
+        if run.candidates.node.is_free and not link.filters and not link.is_multi:
+            return run.links.neighbours(positions).counts(positions)
+        if link.filters and run.links.is_in_memory and len(positions) * _FEW >= self.size:
+            return self._by_edges(run)[positions]
+        parts = [self._summed(run, part) for part in run.split(positions, self._chunk_rows)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def _summed(self, run: "_BranchRun", positions: Positions) -> Counts:
+        gathered = run.links.gather(positions)
+        weighed = run.candidates.weigh(gathered.targets)
+        return gathered.counts if weighed is None else segment_sums(weighed, gathered.counts)
+
+    def _by_edges(self, run: "_BranchRun") -> Counts:
+        """As `_pulled` for every row, starting with the edges that pass."""
+        needed = self._reading.rows(run.branch.link.edge).size * _ROW_BYTES
+        self._reading.budget.claim(needed, f"the edges of {run.branch.link.edge}")
+        sums = np.zeros(self.size, np.int64)
+        for near, far in run.links.ends():
+            self._reading.budget.check()
+            weighed = run.candidates.weigh(far)
+            if weighed is None:
+                added = sums_by_position(near, None, self.size)
+            elif weighed.dtype == np.bool_:
+                added = sums_by_position(near[weighed], None, self.size)
+            else:
+                added = sums_by_position(near, weighed.astype(np.int64, copy=False), self.size)
+            sums = summed(sums, added)
+        self._reading.budget.release(needed)
+        return sums
+
+    def _pushed(self, run: "_BranchRun") -> tuple[Positions, Counts | None]:
+        """The rows that the branch leads to, ascending, and how often."""
+        far, weight = run.candidates.all()
+        back = run.links.reversed()
+        sums: Counts | None = None
+        for begin, part in _BranchRun(run.branch, back, run.candidates).numbered(far, self._chunk_rows):
+            gathered = back.gather(part)
+            spread = None if weight is None else np.repeat(weight[begin : begin + len(part)], gathered.counts)
+            if begin == 0 and len(part) == len(far) and len(gathered.targets) * _SPARSE < self.size:
+                found, counted = sums_of_equal(gathered.targets.astype(np.int64, copy=False), spread)
+                return found, counted if self._counts else None
+            added = sums_by_position(gathered.targets, spread, self.size)
+            sums = added if sums is None else summed(sums, added)
+        if sums is None:
+            return np.zeros(0, np.int64), None
+        found = np.flatnonzero(sums)
+        return found, sums[found] if self._counts else None
+
+
+class _BranchRun:
+    """A branch while it runs."""
+
+    def __init__(self, branch: Branch, links: Links, candidates: Candidates) -> None:
+        self.branch, self.links, self.candidates = branch, links, candidates
+        self.pushed: tuple[Positions, Counts | None] | None = None
+        """Where its far end leads, once that is known."""
+
+    def split(self, positions: Positions, chunk_rows: int) -> Iterator[Positions]:
+        """Parts of ascending positions whose neighbours are not too many at once."""
+        return (part for _, part in self.numbered(positions, chunk_rows))
+
+    def numbered(self, positions: Positions, chunk_rows: int) -> Iterator[tuple[int, Positions]]:
+        """The parts, each with the number of its first position."""
+        begin = 0
+        for end in cuts(self.links, positions, chunk_rows):
+            yield begin, positions[begin:end]
+            begin = end
+
+
+def cuts(links: Links, positions: Positions, chunk_rows: int) -> list[int]:
+    """Where to cut rows apart so that the neighbours of a part are at most `chunk_rows`, or those of one row."""
+    if not len(positions):
+        return []
+    if links.link.is_multi or links.is_indexed:
+        step = max(1, int(chunk_rows / max(links.link.fan_out, 1.0)))
+        return [*range(step, len(positions), step), len(positions)]
+    ends = np.cumsum(links.whole().counts(positions))
+    if ends[-1] <= chunk_rows:
+        return [len(positions)]
+    found, begin, before = [], 0, 0
+    while begin < len(positions):
+        end = max(int(np.searchsorted(ends, before + chunk_rows, side="right")), begin + 1)
+        found.append(end)
+        begin, before = end, int(ends[end - 1])
+    return found
+
+
+def _spread(at: Positions, weight: Counts | None, size: int) -> NDArray[np.bool_] | Counts:
+    """By position the weight, none where there is no row."""
+    if weight is None:
+        mask = np.zeros(size, np.bool_)
+        mask[at] = True
+        return mask
+    dense = np.zeros(size, np.int64)
+    dense[at] = weight
+    return dense
+
+
+def _both(
+    found: Positions | None, weight: Counts | None, others: Positions, other_weight: Counts | None
+) -> tuple[Positions, Counts | None]:
+    """Rows that are in both, ascending, their weights multiplied."""
+    if found is None:
+        return others, other_weight
+    common, mine, theirs = np.intersect1d(found, others, assume_unique=True, return_indices=True)
+    return common, multiplied(
+        None if weight is None else weight[mine], None if other_weight is None else other_weight[theirs]
+    )

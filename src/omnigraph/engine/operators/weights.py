@@ -1,0 +1,120 @@
+"""How many matches a row stands for: exact 64-bit counts that refuse to overflow."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Positions
+from omnigraph.errors import Kind, OmnigraphError
+
+Counts = NDArray[np.int64]
+
+_EXACT = 2.0**53
+"""Sums of whole numbers below it are exact in floating point, in whatever order they are made."""
+_END = 2.0**63 * (1 - 2.0**-40)
+"""Behind it a sum that was made in floating point may lie beyond 64 bits."""
+
+
+class CountOverflowError(OmnigraphError):
+    """More matches than a 64-bit number counts."""
+
+    kind = Kind.EXHAUSTED
+    code = "count_overflow"
+
+    def __str__(self) -> str:
+        return "the query has more matches than a 64-bit number can count: filter it, or ask for fewer hops"
+
+
+def multiplied(a: Counts | None, b: Counts | None) -> Counts | None:
+    """The products, row by row; None counts as one each."""
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) and float(a.max()) * float(b.max()) >= _END and (a.astype(np.float64) * b).max() >= _END:
+        raise CountOverflowError
+    return a * b
+
+
+def summed(a: Counts, b: Counts) -> Counts:
+    """The sums, row by row."""
+    if len(a) and float(a.max()) + float(b.max()) >= _END and (a.astype(np.float64) + b).max() >= _END:
+        raise CountOverflowError
+    return a + b
+
+
+def total(weight: Counts | None, size: int) -> int:
+    """The sum over all rows."""
+    if weight is None:
+        return size
+    if float(weight.sum(dtype=np.float64)) >= _END:
+        raise CountOverflowError
+    return int(weight.sum())
+
+
+def segment_sums(values: NDArray[np.generic], counts: Counts) -> Counts:
+    """The sums of consecutive runs of `values`; run i has `counts[i]` of them, maybe none."""
+    sums = np.zeros(len(counts), np.int64)
+    if not len(values):
+        return sums
+    is_filled = counts > 0
+    ends = np.cumsum(counts)
+    starts = (ends - counts)[is_filled]
+    if values.dtype != np.bool_:
+        _check_sums(values, starts)
+    sums[is_filled] = np.add.reduceat(values, starts, dtype=np.int64)
+    return sums
+
+
+def _check_sums(values: NDArray[np.generic], starts: NDArray[np.int64]) -> None:
+    if float(values.sum(dtype=np.float64)) >= _END and np.add.reduceat(values, starts, dtype=np.float64).max() >= _END:
+        raise CountOverflowError
+
+
+def sums_by_position(positions: Positions, weight: Counts | None, size: int) -> Counts:
+    """For each of `size` positions the sum of the weights of the rows that have it."""
+    if weight is None:
+        return np.bincount(positions, minlength=size).astype(np.int64, copy=False)
+    whole = float(weight.sum(dtype=np.float64))
+    if whole < _EXACT:
+        return np.bincount(positions, weights=weight, minlength=size).astype(np.int64)
+    if whole >= _END and np.bincount(positions, weights=weight, minlength=size).max() >= _END:
+        raise CountOverflowError
+    sums = np.zeros(size, np.int64)
+    np.add.at(sums, positions, weight)
+    return sums
+
+
+def sums_of_equal(keys: NDArray[np.int64], weight: Counts | None) -> tuple[NDArray[np.int64], Counts]:
+    """The distinct keys, ascending, and for each the sum of its rows' weights."""
+    if weight is None:
+        found, counts = np.unique(keys, return_counts=True)
+        return found, counts.astype(np.int64, copy=False)
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    is_first = np.empty(len(keys), np.bool_)
+    is_first[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
+    runs = np.diff(np.append(starts, len(keys)))
+    return ordered[starts], segment_sums(weight[order], runs)
+
+
+def packed(columns: Sequence[Positions], sizes: Sequence[int]) -> NDArray[np.int64] | None:
+    """One number for each row, equal where all columns are; None when 64 bits can't hold it."""
+    if np.prod([float(max(size, 1)) for size in sizes]) >= 2.0**63:
+        return None
+    keys = columns[0].astype(np.int64)
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        keys *= size
+        keys += column
+    return keys
+
+
+def unpacked(keys: NDArray[np.int64], sizes: Sequence[int]) -> list[NDArray[np.int64]]:
+    """The columns that `packed` made keys of."""
+    columns = []
+    for size in reversed(sizes[1:]):
+        keys, column = np.divmod(keys, size)
+        columns.append(column)
+    columns.append(keys)
+    return columns[::-1]

@@ -1,0 +1,141 @@
+"""Rows that are equal: each combination of values gets a number, and one row that stands for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from omnigraph.engine.output.levels import ordered_ints
+from omnigraph.engine.output.projection import Frame, Rows
+from omnigraph.query.expr import Const, Entity, Expr, Identity, Meta, Now, ParamRef, Prop
+from omnigraph.schema.catalog import AnyType
+
+Ints: TypeAlias = NDArray[np.int64]
+_MOST_CODES = 2**62
+_SHARE = 8
+"""Of a table, at least one row in so many must be wanted before the codes of a whole column are worked out and kept."""
+_SPARSE = 16
+"""Codes of so many times the rows are counted in an array; sparser ones are sorted."""
+_SMALL = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A number from 0 to below `bound` for each row; equal values, and nulls, have equal numbers."""
+
+    numbers: Ints
+    bound: int
+    zero_is_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The group of each row, from 0 to below `count`, and a row of each group: its first."""
+
+    of_row: Ints
+    count: int
+    first: Rows
+
+
+def distinct_rows(frame: Frame, exprs: Sequence[Expr]) -> Frame:
+    """One row for each combination of the expressions' values; whole nodes and edges are compared by identity."""
+    return replace(frame.take(groups_of(frame, exprs).first), is_merged=True)
+
+
+def groups_of(frame: Frame, exprs: Sequence[Expr]) -> Groups:
+    """The groups of rows that have the same values. Without an expression that varies, all rows are one group."""
+    codes = [code for expr in exprs if (code := codes_of(frame, expr)) is not None]
+    if not codes:
+        first = np.zeros(min(frame.size, 1), np.int64)
+        return Groups(np.zeros(frame.size, np.int64), len(first), first)
+    return grouped(combined(frame, codes))
+
+
+def codes_of(frame: Frame, expr: Expr) -> Codes | None:
+    """The codes of an expression; None for one that is the same in every row."""
+    match expr:
+        case Const() | ParamRef() | Now():
+            return None
+        case Entity(variable=variable) | Identity(variable=variable, part=Meta.ID):
+            return Codes(frame.positions(variable), frame.table(variable).size)
+        case Identity(variable=variable, part=part):
+            return _column_codes(frame, variable, part.value, expr)
+        case Prop(variable=variable, name=name):
+            if not expr.nullable and _is_unique(frame.table(variable).type, name):
+                return Codes(frame.positions(variable), frame.table(variable).size)
+            return _column_codes(frame, variable, name, expr)
+        case _:
+            return codes_of_values(frame.values(expr))
+
+
+def _is_unique(type_: AnyType, column: str) -> bool:
+    return (column,) in (type_.key, *type_.unique)
+
+
+def _column_codes(frame: Frame, variable: str, column: str, expr: Expr) -> Codes:
+    table = frame.table(variable)
+    if frame.size * _SHARE < table.size:
+        return codes_of_values(frame.values(expr))
+    codes, distinct = table.codes(column, frame.reading.budget)
+    return Codes(codes[frame.positions(variable)].astype(np.int64) + 1, len(distinct) + 1, zero_is_null=True)
+
+
+def codes_of_values(values: pa.Array) -> Codes:
+    """The codes of any column of scalars; null has 0."""
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        encoded = values.dictionary_encode()
+        numbers = np.asarray(encoded.indices.fill_null(-1)).astype(np.int64) + 1
+        return Codes(numbers, len(encoded.dictionary) + 1, zero_is_null=True)
+    given = np.asarray(values.is_valid()) if values.null_count else None
+    ints = ordered_ints(values)
+    if not len(ints):
+        return Codes(ints, 1, zero_is_null=True)
+    low, high = int(ints.min()), int(ints.max())
+    if high - low < max(_SPARSE * len(ints), _SMALL):
+        numbers, bound = ints - low + 1, high - low + 2
+    else:
+        found, numbers = np.unique(ints, return_inverse=True)
+        numbers, bound = numbers.astype(np.int64) + 1, len(found) + 1
+    return Codes(numbers if given is None else np.where(given, numbers, 0), bound, zero_is_null=True)
+
+
+def combined(frame: Frame, codes: Sequence[Codes]) -> Codes:
+    """One code for each combination of several, at least one."""
+    if len(codes) == 1:
+        return codes[0]
+    numbers, bound = codes[0].numbers, codes[0].bound
+    for code in codes[1:]:
+        frame.reading.budget.check()
+        if bound * code.bound > _MOST_CODES:
+            dense = grouped(Codes(numbers, bound))
+            numbers, bound = dense.of_row, dense.count
+        numbers, bound = numbers * np.int64(code.bound) + code.numbers, bound * code.bound
+    return Codes(numbers, bound)
+
+
+def grouped(codes: Codes) -> Groups:
+    """The groups of rows with equal codes, in the order of the codes."""
+    numbers, size = codes.numbers, len(codes.numbers)
+    if not size:
+        return Groups(numbers, 0, np.zeros(0, np.int64))
+    if codes.bound <= max(_SPARSE * size, _SMALL):
+        kind = np.int32 if size < 2**31 else np.int64
+        first = np.zeros(codes.bound, kind)  # of each code its first row, counted from 1; 0: no row has it
+        first[numbers[::-1]] = np.arange(size, 0, -1, dtype=kind)
+        used = np.flatnonzero(first)
+        places = np.empty(codes.bound, kind)
+        places[used] = np.arange(len(used), dtype=kind)
+        return Groups(places[numbers].astype(np.int64), len(used), first[used].astype(np.int64) - 1)
+    bits = size.bit_length()
+    if codes.bound.bit_length() + bits > _MOST_CODES.bit_length():
+        _, first, of_row = np.unique(numbers, return_index=True, return_inverse=True)
+        return Groups(of_row.astype(np.int64, copy=False), len(first), first.astype(np.int64, copy=False))
+    packed = np.sort((numbers << np.int64(bits)) | np.arange(size))  # the row is part of it: faster than an argsort
+    rows, values = packed & np.int64(2**bits - 1), packed >> np.int64(bits)
+    is_new = np.concatenate(([True], values[1:] != values[:-1]))
+    of_row = np.empty(size, np.int64)
+    of_row[rows] = np.cumsum(is_new) - 1
+    return Groups(of_row, int(np.count_nonzero(is_new)), rows[is_new])

@@ -1,0 +1,158 @@
+"""Aggregates by group. Every row counts as often as its weight says; no answer depends on the order of the rows."""
+
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.output.distinct import Codes, Groups, codes_of, codes_of_values, combined, grouped, groups_of
+from omnigraph.engine.output.exact_sum import ExactSums, sum_floats, sum_whole
+from omnigraph.engine.output.levels import levels_at
+from omnigraph.engine.output.projection import Frame, unsigned_zeros
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.query.expr import Aggregate, Expr, Fold
+from omnigraph.query.expr_text import expr_text
+from omnigraph.query.ir import Grouping
+from omnigraph.schema.types import Scalar
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class AggregateOverflowError(OmnigraphError):
+    """An aggregate is larger than its type can hold."""
+
+    kind = Kind.INVALID
+    code = "aggregate_overflow"
+
+    def __init__(self, aggregate: str, type: str) -> None:
+        super().__init__(aggregate, type)
+        self.aggregate, self.type = aggregate, type
+
+    def __str__(self) -> str:
+        return f"`{self.aggregate}` is larger than {self.type} can hold: group by more, or filter first"
+
+
+def group(frame: Frame, grouping: Grouping) -> Frame:
+    """A row for each group, with its aggregates; without keys always exactly one.
+
+    Sums are exact and rounded once; an average is the sum divided by the count.
+
+    Raises:
+        AggregateOverflowError: A count or a sum of integers is beyond I64, or a sum of floats beyond F64.
+    """
+    groups = groups_of(frame, grouping.keys)
+    if not grouping.keys:
+        groups = Groups(groups.of_row, 1, groups.first)
+    folds = _Folds(frame, groups)
+    aggregates = {aggregate: folds.value(aggregate) for aggregate in grouping.aggregates}
+    # Without keys nothing but aggregates is read of the one row, and there may be no match for it to stand on.
+    columns = frame.bindings.take(groups.first).columns if grouping.keys else {}
+    return replace(frame, bindings=Bindings(columns, groups.count), aggregates=aggregates, is_merged=True)
+
+
+class _Folds:
+    """The aggregates of one grouping."""
+
+    def __init__(self, frame: Frame, groups: Groups) -> None:
+        self.frame, self.groups = frame, groups
+
+    def value(self, aggregate: Aggregate) -> pa.Array:
+        """An aggregate of every group."""
+        self.frame.reading.budget.check()
+        argument = aggregate.argument
+        if argument is None:
+            return pa.array(self._counts(aggregate, None), pa.int64())
+        match aggregate.fold:
+            case Fold.COUNT if aggregate.distinct:
+                return pa.array(self._distinct(argument), pa.int64())
+            case Fold.COUNT:
+                return pa.array(self._counts(aggregate, _given(self.frame.values(argument))), pa.int64())
+            case Fold.SUM | Fold.AVG:
+                return self._sum(aggregate, argument)
+            case Fold.MIN | Fold.MAX:
+                return self._extreme(aggregate, argument)
+            case _:
+                assert_never(aggregate.fold)
+
+    def _counts(self, aggregate: Aggregate, given: NDArray[np.bool_] | None) -> Ints:
+        """How many matches each group has, of those where `given` is true."""
+        weight, of_row = self.frame.bindings.weight, self.groups.of_row
+        if given is not None:
+            of_row, weight = of_row[given], None if weight is None else weight[given]
+        if weight is None:
+            return np.bincount(of_row, minlength=self.groups.count).astype(np.int64, copy=False)
+        return _in_64_bits(aggregate, sum_whole(of_row, self.groups.count, weight, None))
+
+    def _distinct(self, argument: Expr) -> Ints:
+        """How many different values each group has; null is none."""
+        codes = codes_of(self.frame, argument)
+        if codes is None:
+            codes = codes_of_values(self.frame.values(argument))
+        own = Codes(self.groups.of_row, self.groups.count)
+        pairs = grouped(combined(self.frame, [own, codes]))
+        rows = pairs.first
+        if codes.zero_is_null:
+            rows = rows[codes.numbers[rows] != 0]
+        return np.bincount(self.groups.of_row[rows], minlength=self.groups.count).astype(np.int64, copy=False)
+
+    def _sum(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
+        values = self.frame.values(argument)
+        given = _given(values)
+        of_row, weight = self.groups.of_row, self.frame.bindings.weight
+        if given is not None:
+            values, of_row = values.drop_null(), of_row[given]
+            weight = None if weight is None else weight[given]
+        counts = self._counts(aggregate, given)
+        is_whole = pa.types.is_integer(values.type)
+        if is_whole:
+            wide = values.cast(pa.uint64() if pa.types.is_uint64(values.type) else pa.int64())
+            sums = sum_whole(of_row, self.groups.count, np.asarray(wide), weight)
+        else:
+            sums = sum_floats(
+                of_row, self.groups.count, np.asarray(values.cast(pa.float64())), weight, self.frame.reading.budget
+            )
+        found: NDArray[np.generic]
+        if aggregate.fold is Fold.SUM:
+            found = _in_64_bits(aggregate, sums) if is_whole else sums.to_float64()
+        else:
+            once = np.maximum(counts, 1)
+            found = sums.average_of_whole(once) if is_whole else sums.average(once)
+        if not np.all(np.isfinite(found)):
+            raise AggregateOverflowError(expr_text(aggregate), str(Scalar.F64))
+        return pa.array(found, mask=counts == 0)
+
+    def _extreme(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
+        """The smallest or largest value of each group, as it is stored: that of the first row which has it."""
+        levels = levels_at(self.frame, argument, None, is_whole_sort=True)
+        places = levels.ints()
+        if aggregate.fold is Fold.MAX:
+            places = ~places
+        rows = np.arange(self.frame.size, dtype=np.int64)
+        if levels.given is not None:
+            rows, places = rows[levels.given], places[levels.given]
+        of_row = self.groups.of_row[rows]
+        best = np.full(self.groups.count, np.iinfo(np.int64).max)
+        np.minimum.at(best, of_row, places)
+        is_best = places == best[of_row]
+        found = np.full(self.groups.count, self.frame.size)
+        np.minimum.at(found, of_row[is_best], rows[is_best])
+        is_there = found < self.frame.size
+        values = unsigned_zeros(self.frame.values(argument, found[is_there]))
+        if is_there.all():
+            return values
+        return values.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
+
+
+def _given(values: pa.Array) -> NDArray[np.bool_] | None:
+    """Which rows have a value; None when all have."""
+    return np.asarray(values.is_valid()) if values.null_count else None
+
+
+def _in_64_bits(aggregate: Aggregate, sums: ExactSums) -> Ints:
+    found = sums.to_int64()
+    if found is None:
+        raise AggregateOverflowError(expr_text(aggregate), str(Scalar.I64))
+    return found

@@ -1,0 +1,171 @@
+"""What a query answers: its rows, fetched when they are asked for, of the one snapshot that it read."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+
+from omnigraph.engine.output.finish import Answer
+from omnigraph.engine.result_files import ResultFormat, json_objects, write_batches
+from omnigraph.errors import Kind, OmnigraphError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+BATCH_ROWS = 8_192
+
+
+class LibraryMissingError(OmnigraphError):
+    """A result is asked for in the form of a library that is not installed."""
+
+    kind = Kind.USAGE
+    code = "library_missing"
+
+    def __init__(self, library: str) -> None:
+        super().__init__(library)
+        self.library = library
+
+    def __str__(self) -> str:
+        return f"this needs {self.library}, which is not installed: `pip install {self.library}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What was asked: a branch's newest state, or one commit's."""
+
+    branch: str
+    snapshot: str | None = None
+
+    def to_json(self) -> dict[str, str]:
+        """What every door shows."""
+        return {"branch": self.branch} if self.snapshot is None else {"snapshot": self.snapshot}
+
+
+class Result:
+    """The rows of a query. Safe from several threads.
+
+    All forms show the same rows in the same order. `batches` never holds more than a batch of them; the other forms
+    hold all of them, once.
+    """
+
+    def __init__(self, answer: Answer, *, commit_id: str, target: Target) -> None:
+        self._answer = answer
+        self._lock = threading.Lock()
+        self._table: pa.Table | None = None
+        self.commit_id = commit_id
+        """The commit whose state was read."""
+        self.target = target
+        self.query_name = answer.query.name
+
+    def __repr__(self) -> str:
+        return f"Result({self.query_name!r}, {self.row_count} rows, columns {', '.join(self.columns)})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as Arrow's fields."""
+        return self._answer.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(self._answer.schema.names)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return self._answer.size
+
+    def batches(self, size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The rows, at most `size` at once: each batch is fetched when it is its turn, and not kept."""
+        if size < 1:
+            msg = f"a batch has at least one row, not {size}"
+            raise ValueError(msg)
+        if self._table is not None:
+            yield from self._table.to_batches(max_chunksize=size)
+            return
+        for start in range(0, self.row_count, size):
+            yield self._answer.fetch(start, start + size)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, as Arrow's table. A node or edge is a struct; DateTime is in microseconds, UTC."""
+        with self._lock:
+            if self._table is None:
+                self._table = self._fetch_all()
+            return self._table
+
+    def _fetch_all(self) -> pa.Table:
+        budget = self._answer.frame.reading.budget
+        found, claimed = [], 0
+        try:
+            for batch in self.batches():
+                budget.claim(batch.nbytes, f"the result of {self.row_count:,} rows")
+                claimed += batch.nbytes
+                found.append(batch)
+        finally:
+            budget.release(claimed)
+        whole = pa.Table.from_batches(found, schema=self.schema)
+        return whole if len(found) < 2 else whole.combine_chunks()
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """All rows, as a data frame. Integers and Bool have pandas' nullable types, so null never makes them floats.
+
+        Raises:
+            LibraryMissingError: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: PLC0415, ICN001 - it is optional, and large
+        except ImportError as error:
+            raise LibraryMissingError("pandas") from error
+        nullable = {
+            pa.bool_(): pandas.BooleanDtype(),
+            pa.int32(): pandas.Int32Dtype(),
+            pa.int64(): pandas.Int64Dtype(),
+            pa.uint32(): pandas.UInt32Dtype(),
+            pa.uint64(): pandas.UInt64Dtype(),
+        }
+        return self.to_arrow().to_pandas(types_mapper=nullable.get)
+
+    def to_polars(self) -> "pl.DataFrame":
+        """All rows, as a data frame.
+
+        Raises:
+            LibraryMissingError: polars is not installed.
+        """
+        try:
+            import polars  # noqa: PLC0415, ICN001 - it is optional, and large
+        except ImportError as error:
+            raise LibraryMissingError("polars") from error
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)  # noqa: S101 - of a table
+        return frame
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, as dicts of Python's values: a DateTime is an aware datetime, a node or edge a dict, null None."""
+        found: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return found
+
+    def to_json(self) -> dict[str, object]:
+        """The whole result as a JSON document: see `json_rows` for the values."""
+        return {
+            "query_name": self.query_name,
+            "target": self.target.to_json(),
+            "commit_id": self.commit_id,
+            "row_count": self.row_count,
+            "columns": list(self.columns),
+            "rows": list(self.json_rows()),
+        }
+
+    def json_rows(self, size: int = BATCH_ROWS) -> Iterator[Mapping[str, object]]:
+        """Each row as an object of JSON values, fetched `size` at a time.
+
+        Nulls are there. An integer beyond ±(2^53 - 1) is a string, a DateTime a text that ends with `Z`.
+        """
+        for batch in self.batches(size):
+            yield from json_objects(self.schema, batch)
+
+    def write(self, out: BinaryIO, format: ResultFormat | str) -> None:
+        """Write all rows to a file or stream that was opened for bytes, and leave it open; never all held at once."""
+        write_batches(self.schema, self.batches(), ResultFormat(format), out)

@@ -1,0 +1,142 @@
+"""A result as bytes that other programs read: JSON lines, CSV, Arrow, Parquet; batch by batch."""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import BinaryIO, assert_never
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.ipc as pa_ipc
+import pyarrow.parquet as pa_parquet
+
+from omnigraph.engine.json_rows import json_column
+from omnigraph.schema.arrow import type_from_arrow
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ResultFormat(Enum):
+    """What the rows of a result may be written as."""
+
+    JSONL = "jsonl"
+    """An object for each row, one a line."""
+    CSV = "csv"
+    """A line of names, then one for each row. Text is in quotes, null is nothing, lists and objects are JSON."""
+    ARROW = "arrow"
+    """Arrow's file format."""
+    ARROW_STREAM = "arrow_stream"
+    """Arrow's format for streams, which needs no end to be read."""
+    PARQUET = "parquet"
+
+
+def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: ResultFormat, out: BinaryIO) -> None:
+    """Write all batches; `out` needs to be able to do nothing but write, and is left open."""
+    match format:
+        case ResultFormat.JSONL:
+            out.writelines(json_lines(schema, batch) for batch in batches)
+        case ResultFormat.CSV:
+            _write_csv(schema, batches, out)
+        case ResultFormat.ARROW:
+            with pa_ipc.new_file(_Counted(out), schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+        case ResultFormat.ARROW_STREAM:
+            with pa_ipc.new_stream(_Counted(out), schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+        case ResultFormat.PARQUET:
+            with pa_parquet.ParquetWriter(_Counted(out), schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+        case _:
+            assert_never(format)
+
+
+# --- JSON ------------------------------------------------------------------------------------------------
+
+
+def json_objects(schema: pa.Schema, batch: pa.RecordBatch) -> list[dict[str, object]]:
+    """Each row as an object of JSON values."""
+    names = schema.names
+    columns = [json_values(field, batch.column(place)) for place, field in enumerate(schema)]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def json_lines(schema: pa.Schema, batch: pa.RecordBatch) -> bytes:
+    """Each row as a line of JSON."""
+    return b"".join(_encode(row) + b"\n" for row in json_objects(schema, batch))
+
+
+def json_values(field: pa.Field, column: pa.Array) -> list[object]:
+    """A column's values in their JSON forms."""
+    if not pa.types.is_struct(field.type):
+        return json_column(type_from_arrow(field), column)
+    names = [part.name for part in field.type]
+    parts = [json_values(part, column.field(place)) for place, part in enumerate(field.type)]
+    return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
+
+
+# --- CSV -------------------------------------------------------------------------------------------------
+
+
+def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    shown = pa.schema([pa.field(field.name, field.type if _is_plain(field.type) else pa.utf8()) for field in schema])
+    with pa_csv.CSVWriter(_Counted(out), shown) as writer:
+        for batch in batches:
+            columns = [_csv_column(field, batch.column(place)) for place, field in enumerate(schema)]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=shown))
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    """Whether Arrow writes such values as we do."""
+    is_ours = pa.types.is_timestamp(type_) or pa.types.is_large_binary(type_) or pa.types.is_nested(type_)
+    return not is_ours
+
+
+def _csv_column(field: pa.Field, column: pa.Array) -> pa.Array:
+    if _is_plain(field.type):
+        return column
+    texts = [
+        value if value is None or isinstance(value, str) else _encode(value).decode()
+        for value in json_values(field, column)
+    ]
+    return pa.array(texts, pa.utf8())
+
+
+class _Counted:
+    """A writer that knows how much was written: pipes can't tell, and files end where the format says."""
+
+    closed = False
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out, self._written = out, 0
+
+    def write(self, data: bytes) -> int:
+        """Pass it on."""
+        self._out.write(data)
+        self._written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._written
+
+    def flush(self) -> None:
+        """Pass it on."""
+        self._out.flush()
+
+    def close(self) -> None:
+        """Leave the writer open: it is its owner's."""
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def readable(self) -> bool:
+        """Never."""
+        return False

@@ -1,0 +1,76 @@
+"""Which rows of a table a statement chooses: every predicate, text searches too, over rows that are there or pending.
+
+A text is looked at as a query looks at it, so what `search` finds there is what it changes here. No index is asked:
+what is pending has none, and what is committed is read anyway unless another part of the predicate can be pushed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.predicates import Column, Inputs, RowValue, column_of, columns_of, evaluate_over, pushed
+from omnigraph.engine.search.text_index import build
+from omnigraph.engine.search.text_match import find_rows, wanted
+from omnigraph.query.expr import Compare, Const, Expr, TextMatch
+from omnigraph.query.params import ParameterError, ParameterProblem
+from omnigraph.schema.arrow import ID
+from omnigraph.storage.dataset import Table
+
+BATCH_ROWS = 65_536
+
+
+def holding(rows: pa.Table, predicate: Expr, inputs: Inputs) -> pa.Table:
+    """The rows for which the predicate is true; where it is unknown, a row does not count.
+
+    Raises:
+        ParameterError: A text search is given nothing to look for.
+    """
+    truths = evaluate_over(predicate, _Rows(rows, inputs), inputs)
+    return rows.filter(truths, null_selection_behavior="drop")
+
+
+def ids_where(table: Table, predicate: Expr, inputs: Inputs) -> pa.Array:
+    """The ids of the committed rows for which the predicate is true; some rows are held at a time."""
+    columns = list(dict.fromkeys([ID, *columns_of(predicate)]))
+    parts = [
+        holding(pa.Table.from_batches([batch]), predicate, inputs).column(ID)
+        for batch in table.batches(columns, pushed(predicate, inputs), batch_rows=BATCH_ROWS)
+    ]
+    chunks = [chunk for part in parts for chunk in part.chunks]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows at hand, whose columns have the names of properties."""
+
+    rows: pa.Table
+    inputs: Inputs
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.num_rows)
+
+    def column(self, expr: RowValue) -> Column:
+        return self.rows.column(column_of(expr))
+
+    def comparison(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are all it has
+        return None
+
+    def matches(self, expr: TextMatch) -> Column:
+        query = self.inputs.value(expr.query)
+        edits = None if expr.edits is None else self.inputs.value(expr.edits)
+        if not isinstance(query, str) or (expr.edits is not None and not isinstance(edits, int)):
+            raise _nothing_to_look_for(expr)
+        texts = self.rows.column(expr.prop.name).combine_chunks()
+        found = np.zeros(len(texts), np.bool_)
+        found[find_rows(build(texts), wanted(expr.mode, query, edits))] = True  # type: ignore[arg-type] # checked above
+        return pa.array(found, mask=texts.is_null().to_numpy(zero_copy_only=False))
+
+
+def _nothing_to_look_for(expr: TextMatch) -> ParameterError:
+    names = [one.name for one in (expr.query, expr.edits) if one is not None and not isinstance(one, Const)]
+    name = names[0] if names else expr.mode.value
+    reason = f"parameter `${name}` of `{expr.mode.value}` is null: there is nothing to look for"
+    return ParameterError([ParameterProblem(name, reason, value="null", help="give a value")])

@@ -1,0 +1,307 @@
+"""Running a physical plan: step after step over one table of bindings, in pieces where it grows large."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates, cuts
+from omnigraph.engine.operators.close import close
+from omnigraph.engine.operators.combine import join, product
+from omnigraph.engine.operators.compact import compact
+from omnigraph.engine.operators.expand import Closing, expand, held, is_closed_by, towards
+from omnigraph.engine.operators.links import Links
+from omnigraph.engine.operators.values import BindingValues, truths
+from omnigraph.engine.operators.weights import multiplied, packed
+from omnigraph.engine.plan import (
+    SEED,
+    AntiJoin,
+    Check,
+    Close,
+    Compact,
+    Expand,
+    Filter,
+    Join,
+    Link,
+    Node,
+    Nothing,
+    PhysicalPlan,
+    Product,
+    Scan,
+    Step,
+)
+from omnigraph.engine.predicates import evaluate_over, shared_type
+from omnigraph.engine.reading import Reading
+from omnigraph.query.expr import EdgeRef, Expr, Identity, Meta, NodeRef, variables
+from omnigraph.schema.types import ValueType
+
+_UNIT = Bindings({}, 1)
+
+
+def solve(plan: PhysicalPlan, reading: Reading, *, chunk_rows: int = CHUNK_ROWS) -> Bindings:
+    """The matches of the plan's pattern, as positions of its variables.
+
+    Raises:
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: It would use more than it may.
+        CountOverflowError: There are more matches than 64 bits count.
+    """
+    run = _Run(reading, chunk_rows)
+    found = run.steps(plan.steps, _UNIT, counts=plan.counts)
+    columns = {name: found.columns.get(name, _NO_ROWS) for name in plan.variables}
+    return Bindings(columns, found.size, found.weight if plan.counts else None)
+
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+class _Run:
+    """One run of a plan; what its nodes and hops worked out for whole tables is kept until it ends."""
+
+    def __init__(self, reading: Reading, chunk_rows: int) -> None:
+        self.reading, self.chunk_rows = reading, chunk_rows
+        self._candidates: dict[int, Candidates] = {}
+        self._links: dict[int, Links] = {}
+        self._solved: dict[int, Bindings] = {}
+
+    def steps(self, steps: tuple[Step, ...], bindings: Bindings, *, counts: bool) -> Bindings:
+        """Run steps one after the other; a step that would make too many rows runs once for each part of its input."""
+        budget, is_own, place = self.reading.budget, False, 0
+        while place < len(steps):
+            step = steps[place]
+            parts = self._parts(step, bindings, counts=counts)
+            if len(parts) > 1:
+                found = self._in_parts(steps[place:], bindings, parts, counts=counts)
+                budget.release(held(bindings) if is_own else 0)
+                return found
+            closing = self._closing(step, steps[place + 1 : place + 2])
+            made = self._step(step, bindings, closing, counts=counts)
+            place += 1 if closing is None else 2
+            budget.claim(held(made), "the matches of the pattern")
+            budget.release(held(bindings) if is_own else 0)
+            bindings, is_own = made, True
+            if not bindings.size:
+                return Bindings({}, 0, np.zeros(0, np.int64) if counts else None)
+        return bindings
+
+    def _in_parts(
+        self, steps: tuple[Step, ...], bindings: Bindings, parts: list[tuple[int, int]], *, counts: bool
+    ) -> Bindings:
+        last = steps[-1]
+        is_one_enough = isinstance(last, Compact) and not last.keep and not last.counts
+        found: list[Bindings] = []
+        for part in parts:
+            found.append(self.steps(steps, _rows(bindings, *part), counts=counts))
+            if is_one_enough and found[-1].size:
+                break
+        return self._together(found, last)
+
+    def _parts(self, step: Step, bindings: Bindings, *, counts: bool) -> list[tuple[int, int]]:
+        """The ranges of rows that a step takes at once; one when it takes all of them."""
+        if bindings.size < 2:
+            return []
+        if isinstance(step, Expand):
+            ends = cuts(self._links_of(step.link), bindings.columns[step.source], self.chunk_rows)
+        elif isinstance(step, Close | Filter) and bindings.size > self.chunk_rows:
+            ends = [*range(self.chunk_rows, bindings.size, self.chunk_rows), bindings.size]
+        elif isinstance(step, Product):
+            at_once = max(1, self.chunk_rows // max(self._inner(step, counts=counts).size, 1))
+            ends = [*range(at_once, bindings.size, at_once), bindings.size]
+        else:
+            return []
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def _together(self, parts: list[Bindings], last: Step) -> Bindings:
+        filled = [part for part in parts if part.size]
+        if len(filled) < 2:
+            return filled[0] if filled else parts[0]
+        budget, needed = self.reading.budget, sum(map(held, filled))
+        budget.claim(needed, "the matches of the pattern")
+        columns = {name: np.concatenate([part.columns[name] for part in filled]) for name in filled[0].columns}
+        weights = [part.weight for part in filled]
+        weight = None if any(w is None for w in weights) else np.concatenate([w for w in weights if w is not None])
+        found = Bindings(columns, sum(part.size for part in filled), weight)
+        if isinstance(last, Compact):
+            found = compact(found, last.keep, counts=last.counts)
+        budget.release(2 * needed - held(found))  # the parts, and what was put together of them
+        return found
+
+    def _closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
+        """The condition behind a hop that can be asked together with it; a trace tells the two apart."""
+        if not then or not isinstance(step, Expand) or self.reading.trace is not None:
+            return None
+        (condition,) = then
+        if not isinstance(condition, Close):
+            return None
+        links = self._links_of(condition.link)
+        if not is_closed_by(step, condition, links):
+            return None
+        return condition, towards(condition, step.node.variable, links)
+
+    def _step(self, step: Step, bindings: Bindings, closing: Closing | None, *, counts: bool) -> Bindings:
+        self.reading.budget.check()
+        if closing is not None and isinstance(step, Expand):
+            candidates = self._candidates_of(step.node, counts=counts)
+            return expand(step, bindings, self._links_of(step.link), candidates, self.reading.budget, closing)
+        if self.reading.trace is None:
+            return self._apply(step, bindings, counts=counts)
+        with self.reading.trace.measured(step.number) as actual:
+            found = self._apply(step, bindings, counts=counts)
+            actual.rows += found.size
+            actual.bytes += held(found)
+            return found
+
+    def _apply(self, step: Step, bindings: Bindings, *, counts: bool) -> Bindings:
+        budget = self.reading.budget
+        match step:
+            case Scan():
+                return self._scan(step, counts=counts)
+            case Expand():
+                candidates = self._candidates_of(step.node, counts=counts)
+                return expand(step, bindings, self._links_of(step.link), candidates, budget)
+            case Check():
+                return self._check(step, bindings, counts=counts)
+            case Close():
+                return close(step, bindings, self._links_of(step.link), budget)
+            case Filter():
+                return self._filter(step, bindings)
+            case Product():
+                return product(bindings, self._inner(step, counts=counts), budget)
+            case Join():
+                return self._join(step, bindings, counts=counts)
+            case AntiJoin():
+                return bindings.take(self._is_absent(step, bindings))
+            case Compact():
+                return compact(bindings, step.keep, counts=step.counts)
+            case Nothing():
+                return Bindings({}, 0)
+            case _:
+                assert_never(step)
+
+    def _scan(self, step: Scan, *, counts: bool) -> Bindings:
+        found, weight = self._candidates_of(step.node, counts=counts).all()
+        bindings = Bindings({step.node.variable: found}, len(found), weight)
+        self.reading.budget.claim(held(bindings), f"the rows of ${step.node.variable}")
+        return bindings
+
+    def _check(self, step: Check, bindings: Bindings, *, counts: bool) -> Bindings:
+        weighed = self._candidates_of(step.node, counts=counts).weigh(bindings.columns[step.node.variable])
+        if weighed is None:
+            return bindings
+        if weighed.dtype == np.bool_:
+            return bindings.take(weighed)
+        kept = bindings.take(weighed > 0)
+        return Bindings(kept.columns, kept.size, multiplied(kept.weight, weighed[weighed > 0].astype(np.int64)))
+
+    def _filter(self, step: Filter, bindings: Bindings) -> Bindings:
+        types = dict(step.types)
+        for predicate in step.predicates:
+            if bindings.size:
+                values = BindingValues(bindings.columns, bindings.size, types, self.reading)
+                bindings = bindings.take(truths(evaluate_over(predicate, values, self.reading.inputs)))
+        return bindings
+
+    def _join(self, step: Join, bindings: Bindings, *, counts: bool) -> Bindings:
+        other = self._inner(step, counts=counts)
+        if not other.size or not bindings.size:
+            return Bindings({}, 0)
+        types = dict(step.types)
+        if _is_same_row(step, types):
+            keys = _positions(step.left, bindings), _positions(step.right, other)
+        else:
+            shared = shared_type(_value_type(step.left), _value_type(step.right))
+            keys = self._keys(step.left, bindings, types, shared), self._keys(step.right, other, types, shared)
+        return join(bindings, other, keys, self.reading.budget)
+
+    def _keys(self, expr: Expr, bindings: Bindings, types: Mapping[str, str], shared: pa.DataType) -> pa.Array:
+        values = BindingValues(bindings.columns, bindings.size, types, self.reading)
+        found = evaluate_over(expr, values, self.reading.inputs)
+        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        return found if found.type == shared else found.cast(shared)
+
+    def _is_absent(self, step: AntiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+        """Which rows have no match of the block; each combination of what it shares is asked about once."""
+        shared = {name for name, _ in step.shared}
+        columns = {name: column for name, column in bindings.columns.items() if name in shared}
+        first, rows = _distinct(list(columns.values()))
+        size = bindings.size if first is None else len(first)
+        seeds = {name: column if first is None else column[first] for name, column in columns.items()}
+        found = self.steps(step.steps, Bindings({**seeds, SEED: np.arange(size)}, size), counts=False)
+        is_absent = np.ones(size, np.bool_)
+        if found.size:
+            is_absent[found.columns[SEED]] = False
+        self.reading.budget.release(held(found))
+        return is_absent if rows is None else is_absent[rows]
+
+    def _block(self, step: AntiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+        """As `_is_absent`, for a block of a single variable, which is no step of its own."""
+        if self.reading.trace is None:
+            return self._is_absent(step, bindings)
+        with self.reading.trace.measured(step.number) as actual:
+            found = self._is_absent(step, bindings)
+            actual.rows += int(np.count_nonzero(found))
+            actual.bytes += found.nbytes
+            return found
+
+    def _inner(self, step: Product | Join, *, counts: bool) -> Bindings:
+        """The other part of the pattern, solved once."""
+        found = self._solved.get(step.number)
+        if found is None:
+            found = self._solved[step.number] = self.steps(step.steps, _UNIT, counts=counts)
+        return found
+
+    def _candidates_of(self, node: Node, *, counts: bool) -> Candidates:
+        found = self._candidates.get(id(node))
+        if found is None:
+            found = Candidates(node, self.reading, self._block, counts=counts, chunk_rows=self.chunk_rows)
+            self._candidates[id(node)] = found
+        return found
+
+    def _links_of(self, link: Link) -> Links:
+        found = self._links.get(id(link))
+        if found is None:
+            found = self._links[id(link)] = Links(link, self.reading)
+        return found
+
+
+def _distinct(columns: list[Positions]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """The first row of each combination, and of each row the number of its combination; None: all rows differ."""
+    keys = packed(columns, [int(column.max(initial=0)) + 1 for column in columns])
+    if keys is None:
+        _, first, rows = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+        return first, rows.reshape(-1)
+    steps = np.diff(keys)
+    if not len(steps) or steps.min() > 0:
+        return None, None
+    if steps.min() == 0:  # in order already: nothing to sort
+        is_first = np.append(True, steps > 0)
+        return np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    _, first, rows = np.unique(keys, return_index=True, return_inverse=True)
+    return first, rows
+
+
+def _rows(bindings: Bindings, begin: int, end: int) -> Bindings:
+    """A range of rows, nothing copied."""
+    columns = {name: column[begin:end] for name, column in bindings.columns.items()}
+    return Bindings(columns, end - begin, None if bindings.weight is None else bindings.weight[begin:end])
+
+
+def _is_same_row(step: Join, types: Mapping[str, str]) -> bool:
+    match step.left, step.right:
+        case Identity(part=Meta.ID) as left, Identity(part=Meta.ID) as right:
+            return types[left.variable] == types[right.variable]
+        case _:
+            return False
+
+
+def _positions(expr: Expr, bindings: Bindings) -> pa.Array:
+    (variable,) = variables(expr)
+    return pa.array(bindings.columns[variable].astype(np.int64, copy=False))
+
+
+def _value_type(expr: Expr) -> ValueType:
+    found = expr.type
+    assert not isinstance(found, NodeRef | EdgeRef)  # noqa: S101 - a join compares values
+    return found

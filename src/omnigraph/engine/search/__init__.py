@@ -1,0 +1,1 @@
+"""Full text and vectors: which rows are found, and which come first."""

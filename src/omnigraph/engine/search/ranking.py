@@ -1,0 +1,260 @@
+"""Ranks: which rows come first by `nearest`, `bm25` and `rrf`, and with which score."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Positions
+from omnigraph.engine.reading import Reading
+from omnigraph.engine.search.asked import asked_number, asked_text, asked_vector, claimed
+from omnigraph.engine.search.best import nth_largest
+from omnigraph.engine.search.column_words import Part, words_of
+from omnigraph.engine.search.text_match import query_stems
+from omnigraph.engine.search.vectors import distances, finalists, matrix_of, vector_batches, vectors
+from omnigraph.engine.table_rows import TableRows
+from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
+from omnigraph.query.ir import RRF_LEAST, RRF_TIMES
+from omnigraph.schema.arrow import ID
+
+K1, B = 1.2, 0.75
+"""How soon more of the same word stops to count, and how much a long text counts against it."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Rows, the best first, equals by id; each with its score."""
+
+    positions: NDArray[np.int64]
+    values: Floats
+
+
+def rank_rows(
+    reading: Reading,
+    rank: Rank,
+    type_name: str,
+    candidates: Positions,
+    top: int | None,
+    *,
+    with_ties: bool = False,
+) -> Scores:
+    """The `top` best of the candidates, or all of them, by a rank.
+
+    Candidates are distinct positions, in any order: those that passed every filter and hop. Rows without a vector are
+    not in `nearest`, rows without a match not in `bm25`; every candidate is in `rrf`, whose lists are as long as
+    `top` (limit and offset together) says.
+
+    Args:
+        reading: The read.
+        rank: What to rank by.
+        type_name: The type whose table the positions are of.
+        candidates: The rows to choose from.
+        top: How many; None for all.
+        with_ties: Return whoever scores like the last one too, for callers that break ties by something else.
+
+    Raises:
+        ParameterError: What to look for is null.
+        NoProviderError and others of `engine.embed`: A text could not become a vector.
+    """
+    match rank:
+        case Nearest():
+            positions, values = _nearest(reading, rank, type_name, candidates, top)
+            return _best(reading, type_name, positions, values, top, with_ties=with_ties)
+        case Bm25():
+            positions, values = _bm25(reading, rank, type_name, candidates)
+            return _best(reading, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
+        case Rrf():
+            positions, values = _rrf(reading, rank, type_name, candidates, top)
+            return _best(reading, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
+        case _:
+            assert_never(rank)
+
+
+def score_values(
+    reading: Reading,
+    rank: Rank,
+    type_name: str,
+    at: Positions,
+    *,
+    candidates: Positions | None = None,
+    top: int | None = None,
+) -> pa.Array:
+    """The score of each of these rows, repeats too; null for a row without one.
+
+    An `rrf` is of all `candidates`, or of the rows themselves, and of the query's limit and offset together.
+    """
+    distinct, places = np.unique(np.asarray(at, np.int64), return_inverse=True)
+    match rank:
+        case Nearest():
+            positions, values = _nearest(reading, rank, type_name, distinct, None)
+        case Bm25():
+            positions, values = _bm25(reading, rank, type_name, distinct)
+        case Rrf():
+            positions, values = _rrf(reading, rank, type_name, distinct if candidates is None else candidates, top)
+        case _:
+            assert_never(rank)
+    order = np.argsort(positions, kind="stable")
+    positions, values = positions[order], values[order]
+    found = np.searchsorted(positions, distinct)
+    has_score = found < len(positions)
+    has_score[has_score] = positions[found[has_score]] == distinct[has_score]
+    scores = np.zeros(len(distinct), np.float64)
+    scores[has_score] = values[found[has_score]]
+    return pa.array(scores[places], pa.float64(), mask=~has_score[places])
+
+
+# --- order -------------------------------------------------------------------------------------------
+
+
+def _best(
+    reading: Reading,
+    type_name: str,
+    positions: Positions,
+    keys: Floats,
+    top: int | None,
+    *,
+    with_ties: bool = False,
+    sign: float = 1.0,
+) -> Scores:
+    """The rows with the smallest keys, equals by id; a key times `sign` is the score."""
+    if top is not None and top < len(keys):
+        if top <= 0:
+            return Scores(np.empty(0, np.int64), np.empty(0, np.float64))
+        is_kept = -keys >= nth_largest(-keys, top)
+        positions, keys = positions[is_kept], keys[is_kept]
+    order = np.argsort(keys, kind="stable")
+    positions, keys = positions[order], keys[order]
+    is_same = keys[1:] == keys[:-1]
+    if is_same.any():
+        positions = _ties_by_id(reading.rows(type_name), positions, is_same, reading)
+    stop = len(keys) if with_ties else top
+    return Scores(positions[:stop].astype(np.int64, copy=False), keys[:stop] * sign)
+
+
+def _ties_by_id(rows: TableRows, positions: Positions, is_same: NDArray[np.bool_], reading: Reading) -> Positions:
+    """The same order with each run of equals sorted by id; only their ids are read."""
+    is_tied = np.zeros(len(positions), np.bool_)
+    is_tied[1:] |= is_same
+    is_tied[:-1] |= is_same
+    run = np.cumsum(np.concatenate(([True], ~is_same)))[is_tied]
+    ids = rows.values(ID, positions[is_tied], reading.budget)
+    order = pc.sort_indices(pa.table({"run": run, "id": ids}), [("run", "ascending"), ("id", "ascending")])
+    found = positions.copy()
+    found[is_tied] = positions[is_tied][np.asarray(order)]
+    return found
+
+
+# --- nearest -----------------------------------------------------------------------------------------
+
+
+def _nearest(
+    reading: Reading, rank: Nearest, type_name: str, candidates: Positions, top: int | None
+) -> tuple[Positions, Floats]:
+    """Candidates with a vector, at least the `top` nearest and their equals, and their distances."""
+    query = asked_vector(reading, rank, type_name)
+    rows, column = reading.rows(type_name), rank.prop.name
+    if not rows.columns.costs.may_load(column):
+        return _nearest_streamed(reading, rows, column, query, candidates, top)
+    if not rows.is_resident(column) and len(candidates) * 64 < rows.size:
+        return _nearest_taken(reading, rows, column, query, candidates)
+    found = vectors(reading, type_name, column)
+    with claimed(reading.budget, 16 * rows.size, "ranking by nearest"):
+        near = finalists(found, query, candidates, len(candidates) if top is None else top)
+    return near, distances(found.matrix[near], query)
+
+
+def _nearest_taken(
+    reading: Reading, rows: TableRows, column: str, query: Floats, candidates: Positions
+) -> tuple[Positions, Floats]:
+    """Few rows of a column that is not in memory, read by themselves."""
+    taken = rows.values(column, candidates, reading.budget)
+    is_present = np.asarray(taken.is_valid())
+    return candidates[is_present], distances(matrix_of(taken)[is_present], query)
+
+
+def _nearest_streamed(
+    reading: Reading, rows: TableRows, column: str, query: Floats, candidates: Positions, top: int | None
+) -> tuple[Positions, Floats]:
+    """All rows of a column that does not fit into memory; only the nearest so far are kept."""
+    if len(candidates) * 64 < rows.size:
+        return _nearest_taken(reading, rows, column, query, candidates)
+    is_candidate = np.zeros(rows.size, np.bool_)
+    is_candidate[candidates] = True
+    kept_at, kept = np.empty(0, np.int64), np.empty(0, np.float64)
+    for at, matrix in vector_batches(reading, rows, column):
+        wanted = is_candidate[at]
+        kept_at = np.concatenate((kept_at, at[wanted]))
+        kept = np.concatenate((kept, distances(matrix[wanted], query)))
+        if top is not None and 0 < top < len(kept):
+            is_near = -kept >= nth_largest(-kept, top)
+            kept_at, kept = kept_at[is_near], kept[is_near]
+    return kept_at, kept
+
+
+# --- bm25 --------------------------------------------------------------------------------------------
+
+
+def _bm25(reading: Reading, rank: Bm25, type_name: str, candidates: Positions) -> tuple[Positions, Floats]:
+    """Candidates with a match, and their relevance; how rare a word is, is counted over the whole table."""
+    stems = query_stems(asked_text(reading, rank.query, "bm25"))
+    rows = reading.rows(type_name)
+    with claimed(reading.budget, 8 * rows.size, "ranking by bm25"):
+        scores = np.zeros(rows.size, np.float64)
+        for at, values in _relevance(words_of(reading, rows, rank.prop.name), stems):
+            scores[at] += values
+        if len(candidates) == rows.count:  # that is everybody: nobody else has a match
+            candidates = np.flatnonzero(scores)
+        values = scores[candidates]
+    has_match = values > 0
+    return candidates[has_match], values[has_match]
+
+
+def _relevance(parts: Iterable[Part], stems: Iterable[str]) -> Iterator[tuple[Positions, Floats]]:
+    """Word by word, rows that have it and what it adds to their score; each word counts once."""
+    hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {stem: [] for stem in stems}
+    count = total = 0
+    for part in parts:
+        count, total = count + part.count, total + part.total
+        for stem, found in hits.items():
+            having = part.having(stem)
+            if having is not None:
+                found.append(having)
+    for found in hits.values():
+        weight = _weight(sum(len(at) for at, _, _ in found), count)
+        for at, times, lengths in found:
+            yield at, _share(times, lengths, total / count) * weight
+
+
+def _weight(matching: int, count: int) -> float:
+    """How much a word tells that `matching` of `count` texts have."""
+    return math.log(1 + (count - matching + 0.5) / (matching + 0.5))
+
+
+def _share(times: NDArray[np.int32], lengths: NDArray[np.int32], mean_length: float) -> Floats:
+    found: Floats = times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean_length))
+    return found
+
+
+# --- rrf ---------------------------------------------------------------------------------------------
+
+
+def _rrf(
+    reading: Reading, rank: Rrf, type_name: str, candidates: Positions, top: int | None
+) -> tuple[Positions, Floats]:
+    """Every candidate and its sum of 1/(k + rank) over both lists."""
+    k = asked_number(reading, rank.k, "rrf", at_least=1)
+    length = max(RRF_TIMES * (top or 0), RRF_LEAST)
+    order = np.argsort(candidates, kind="stable")
+    ascending = candidates[order]
+    sums = np.zeros(len(candidates), np.float64)
+    for one in (rank.first, rank.second):
+        listed = rank_rows(reading, one, type_name, candidates, length).positions
+        sums[order[np.searchsorted(ascending, listed)]] += 1.0 / (k + np.arange(1, len(listed) + 1))
+    return candidates, sums

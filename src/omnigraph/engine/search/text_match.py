@@ -1,0 +1,209 @@
+"""Text predicates: which rows `search`, `match_text` and `fuzzy` are true for.
+
+A column that has room in memory is asked by its index. Of a larger one the same is asked batch by batch, so the answer
+is the same.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Positions
+from omnigraph.engine.reading import Reading
+from omnigraph.engine.search.analysis import Word, words
+from omnigraph.engine.search.asked import asked_number, asked_text
+from omnigraph.engine.search.column_words import has_words, positions_where, words_of
+from omnigraph.engine.search.near_words import default_edits
+from omnigraph.engine.search.text_index import TextIndex, build
+from omnigraph.query.expr import TextMatch, TextMode
+
+_WORDS_AT_ONCE = 1 << 20
+"""How many words of candidates are laid out at a time, to look for a phrase in them."""
+_FEW_IN = 32
+"""When fewer than one row in so many is asked for, their texts are looked at before an index of all is made."""
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class AnyWord:
+    """One of these stems."""
+
+    stems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllWords:
+    """All of these stems, and these sequences of them."""
+
+    stems: tuple[str, ...]
+    phrases: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearWord:
+    """A word within some edits of one of these, each with its own number."""
+
+    words: tuple[tuple[Word, int], ...]
+
+
+Wanted: TypeAlias = AnyWord | AllWords | NearWord
+
+
+def text_positions(
+    reading: Reading, match: TextMatch, type_name: str, within: Positions | None = None
+) -> NDArray[np.int64]:
+    """The positions whose text matches, ascending; only those of `within`, which ascends.
+
+    A null text never matches, and without a word to look for nothing does.
+    """
+    looked_for = _asked(reading, match)
+    if within is not None:
+        is_found = _found_at(reading, match, type_name, within, looked_for)
+        return within[is_found].astype(np.int64, copy=False)
+    parts = words_of(reading, reading.rows(type_name), match.prop.name)
+    return positions_where(parts, lambda index: find_rows(index, looked_for))
+
+
+def text_truths(reading: Reading, match: TextMatch, type_name: str, at: Positions) -> pa.Array:
+    """Row by row whether the text matches; null, that is unknown, where there is no text."""
+    is_found = _found_at(reading, match, type_name, at, _asked(reading, match))
+    has_text = reading.rows(type_name).values(match.prop.name, at, reading.budget).is_valid()
+    return pa.array(is_found, mask=~np.asarray(has_text))
+
+
+def _asked(reading: Reading, match: TextMatch) -> Wanted:
+    query = asked_text(reading, match.query, match.mode.value)
+    edits = None
+    if match.edits is not None:
+        edits = asked_number(reading, match.edits, match.mode.value, at_least=0)
+    return wanted(match.mode, query, edits)
+
+
+def _found_at(
+    reading: Reading, match: TextMatch, type_name: str, at: Positions, looked_for: Wanted
+) -> NDArray[np.bool_]:
+    """Whether the texts of these rows match: by the index, or by themselves when they are few and there is none yet."""
+    rows, column = reading.rows(type_name), match.prop.name
+    if len(at) * _FEW_IN < rows.size and not has_words(rows, column):
+        is_found = np.zeros(len(at), np.bool_)
+        is_found[find_rows(build(rows.values(column, at, reading.budget), reading.budget), looked_for)] = True
+        return is_found
+    is_match = np.zeros(rows.size, np.bool_)
+    is_match[text_positions(reading, match, type_name)] = True
+    found: NDArray[np.bool_] = is_match[at]
+    return found
+
+
+# --- the question ------------------------------------------------------------------------------------
+
+
+def wanted(mode: TextMode, query: str, edits: int | None = None) -> Wanted:
+    """What a text predicate looks for; `edits` None is the default for each word."""
+    match mode:
+        case TextMode.ANY:
+            return AnyWord(query_stems(query))
+        case TextMode.ALL:
+            quoted = [query_stems(part) for part in _QUOTED.findall(query)]
+            return AllWords(query_stems(query), tuple(phrase for phrase in quoted if len(phrase) > 1))
+        case TextMode.FUZZY:
+            found = dict.fromkeys(words(query))
+            return NearWord(tuple((w, default_edits(w.folded) if edits is None else edits) for w in found))
+        case _:
+            assert_never(mode)
+
+
+def query_stems(text: str) -> tuple[str, ...]:
+    """The stems of a text in order."""
+    return tuple(word.stem for word in words(text))
+
+
+# --- the answer --------------------------------------------------------------------------------------
+
+
+def find_rows(index: TextIndex, looked_for: Wanted) -> Positions:
+    """The rows of an index that have it, ascending."""
+    match looked_for:
+        case AnyWord():
+            return _union(index, index.numbers(looked_for.stems))
+        case AllWords():
+            return _all_words(index, looked_for)
+        case NearWord():
+            return _near_words(index, looked_for)
+        case _:
+            assert_never(looked_for)
+
+
+def _union(index: TextIndex, tokens: list[int]) -> Positions:
+    if len(tokens) == 1:
+        return index.rows_with(tokens[0])[0]
+    has_one = np.zeros(index.size, np.bool_)
+    for token in tokens:
+        has_one[index.rows_with(token)[0]] = True
+    return np.flatnonzero(has_one)
+
+
+def _all_words(index: TextIndex, looked_for: AllWords) -> Positions:
+    distinct = set(looked_for.stems)
+    tokens = index.numbers(looked_for.stems)
+    if not distinct or len(tokens) < len(distinct):
+        return np.empty(0, np.int64)
+    by_rarity = sorted((index.rows_with(token)[0] for token in tokens), key=len)
+    found: Positions = by_rarity[0]
+    for others in by_rarity[1:]:
+        places = np.searchsorted(others, found)
+        found = found[others[np.minimum(places, len(others) - 1)] == found]
+    for phrase in looked_for.phrases:
+        found = _with_phrase(index, found, [index.tokens[stem] for stem in phrase])
+    return found
+
+
+def _with_phrase(index: TextIndex, rows: Positions, phrase: list[int]) -> Positions:
+    """Those of the rows that have these tokens one behind the other."""
+    kept = [np.empty(0, rows.dtype)]
+    for some, owners, stream in _streams(index, rows):
+        is_hit = np.zeros(len(stream), np.bool_)
+        last = len(stream) - len(phrase) + 1
+        if last > 0:
+            tokens = index.token_of[stream]
+            is_hit[:last] = owners[:last] == owners[len(phrase) - 1 :]
+            for place, token in enumerate(phrase):
+                is_hit[:last] &= tokens[place : place + last] == token
+        kept.append(some[np.unique(owners[is_hit])])
+    return np.concatenate(kept)
+
+
+def _near_words(index: TextIndex, looked_for: NearWord) -> Positions:
+    found = np.zeros(index.size, np.bool_)
+    is_near = np.zeros(len(index.words), np.bool_)
+    for word, edits in looked_for.words:
+        near = index.token_spellings.within(word.stem, edits)
+        is_near[index.spellings.within(word.folded, edits)] = True
+        for token in near.tolist():
+            found[index.rows_with(token)[0]] = True
+    # A word as it is written: whoever has its token may have another form of it, so the texts are looked at.
+    candidates = np.zeros(index.size, np.bool_)
+    for token in np.unique(index.token_of[is_near]).tolist():
+        candidates[index.rows_with(token)[0]] = True
+    for some, owners, stream in _streams(index, np.flatnonzero(candidates & ~found)):
+        found[some[np.unique(owners[is_near[stream]])]] = True
+    return np.flatnonzero(found)
+
+
+def _streams(index: TextIndex, rows: Positions) -> Iterator[tuple[Positions, NDArray[np.int64], NDArray[np.int32]]]:
+    """The words of these rows, some rows at a time: the rows, whose of them each word is, and the words."""
+    lengths = index.lengths[rows].astype(np.int64)
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(rows):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, before + _WORDS_AT_ONCE, side="right")), start + 1)
+        some, count = rows[start:stop], lengths[start:stop]
+        owners = np.repeat(np.arange(len(some)), count)
+        within = np.arange(len(owners)) - np.repeat(np.cumsum(count) - count, count)
+        yield some, owners, index.stream[index.starts[some][owners] + within]
+        start = stop

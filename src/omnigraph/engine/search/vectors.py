@@ -1,0 +1,181 @@
+"""Vectors of a column: their cosine distance to another, exactly.
+
+The distance is 1 less the cosine of the angle, in double precision, between 0 and 2. A vector of zeros has no angle:
+its distance is 1. To find the nearest of many, a pass in single precision leaves out those that can't be among them;
+what is left is computed exactly, so order and ties don't depend on how the work was cut.
+"""
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Positions
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.positions import Layout
+from omnigraph.engine.reading import Reading
+from omnigraph.engine.search.best import nth_largest
+from omnigraph.engine.table_rows import TableRows
+from omnigraph.storage.dataset import ADDRESS
+
+Matrix = NDArray[np.float32]
+_ROWS_AT_ONCE = 16_384
+_BATCH_BYTES = 32 * 1024 * 1024
+_GATHER_BELOW = 4
+"""When fewer than one row in so many is a candidate, copying their vectors together is cheaper than to compute all."""
+_FEW = 512
+"""So many vectors are compared exactly at once."""
+_SAFE_NORMS = (1e-15, 1e15)
+"""Between these, a product of two vectors stays far from the ends of single precision."""
+
+
+@dataclass(frozen=True)
+class Norms:
+    """The lengths of the vectors of a column as it was written, by position."""
+
+    layout: Layout
+    scale: NDArray[np.float32]
+    """One over the length of each vector; 0 for a vector of zeros, and where there is none or a wild one."""
+    is_wild: NDArray[np.bool_]
+    """Vectors so long or short that single precision does not do."""
+    is_present: NDArray[np.bool_]
+    """Living rows that have a vector."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it takes."""
+        return self.is_present.nbytes + self.scale.nbytes + self.is_wild.nbytes
+
+    @cached_property
+    def has_wild(self) -> bool:
+        """Whether any row has such a vector."""
+        return bool((self.is_wild & self.is_present).any())
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """A Vector column by position, with what comparing it needs."""
+
+    matrix: Matrix
+    norms: Norms
+
+
+def vectors(reading: Reading, type_name: str, column: str) -> Vectors:
+    """A column of this snapshot; the column and its norms are kept between queries."""
+    rows = reading.rows(type_name)
+    norms = rows.columns.derived(
+        column, "norms", lambda: _norms(rows, column, reading.budget), lambda found: found.nbytes, reading.budget
+    )
+    return Vectors(matrix_of(rows.columns.written(column, reading.budget)), norms)
+
+
+def _norms(rows: TableRows, column: str, budget: Budget) -> Norms:
+    """The norms of a column; those of rows that an older version had are taken over."""
+    latest = (rows.table.path, "latest norms", rows.table.field_number(column))
+    kept, layout = rows.columns.kept, rows.columns.layout
+    reference = kept.get(latest)
+    older = reference() if isinstance(reference, weakref.ref) else None
+    written = rows.columns.written(column, budget)
+    matrix, start = matrix_of(written), 0
+    scale, is_wild = np.zeros(len(matrix), np.float32), np.zeros(len(matrix), np.bool_)
+    for piece in layout.reused(older.layout if isinstance(older, Norms) else Layout(())):
+        stop = start + piece.rows
+        if piece.start is not None and isinstance(older, Norms):
+            there = slice(piece.start, piece.start + piece.rows)
+            scale[start:stop], is_wild[start:stop] = older.scale[there], older.is_wild[there]
+        else:
+            _measure(matrix[start:stop], scale[start:stop], is_wild[start:stop])
+        start = stop
+    is_present, living = np.asarray(written.is_valid()), rows.columns.living.mask()
+    found = Norms(layout, scale, is_wild, is_present if living is None else is_present & living)
+    kept.put(latest, weakref.ref(found), 256)
+    return found
+
+
+def _measure(matrix: Matrix, scale: NDArray[np.float32], is_wild: NDArray[np.bool_]) -> None:
+    """Fill in what there is to know of the length of each row."""
+    low, high = _SAFE_NORMS
+    for start in range(0, len(matrix), _ROWS_AT_ONCE):
+        some = slice(start, start + _ROWS_AT_ONCE)
+        part = matrix[some].astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):  # what stands for a null may be anything
+            norms = np.sqrt(np.einsum("ij,ij->i", part, part))
+            is_safe = (norms > low) & (norms < high)
+        np.divide(1.0, norms, out=scale[some], where=is_safe, casting="unsafe")
+        is_wild[some] = ~is_safe & (norms != 0)
+
+
+def matrix_of(column: pa.Array) -> Matrix:
+    """The numbers of a column of vectors, a row each, without a copy; what stands for a null means nothing."""
+    size = column.type.list_size
+    numbers = column.values.slice(column.offset * size, len(column) * size)
+    return np.frombuffer(numbers.buffers()[1], np.float32)[numbers.offset :][: len(numbers)].reshape(len(column), size)
+
+
+def distances(matrix: Matrix, query: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The exact distance of each row; it depends on nothing but the row and the query."""
+    found = np.empty(len(matrix), np.float64)
+    asked = _tamed(query)
+    length = np.sqrt(np.square(asked).sum())
+    for start in range(0, len(matrix), _ROWS_AT_ONCE):
+        part = matrix[start : start + _ROWS_AT_ONCE].astype(np.float64)
+        products = np.sqrt(np.square(part).sum(axis=1)) * length
+        cosines = np.divide((part * asked).sum(axis=1), products, out=np.zeros(len(part)), where=products > 0)
+        found[start : start + _ROWS_AT_ONCE] = 1.0 - cosines
+    clipped: NDArray[np.float64] = np.clip(found, 0.0, 2.0)
+    return clipped
+
+
+def _tamed(query: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A query in the same direction whose squares can be added up; those of single precision, as stored, always can."""
+    largest = float(np.abs(query).max(initial=0.0))
+    return query if largest == 0 or 1e-60 < largest < 1e60 else query / largest
+
+
+def finalists(found: Vectors, query: NDArray[np.float64], candidates: Positions, top: int) -> Positions:
+    """Candidates with a vector, among them surely the `top` nearest and whoever is as near as the last of these."""
+    present = candidates[found.norms.is_present[candidates]]
+    if len(present) <= max(top, _FEW):
+        return present
+    alike = _alike(found, query, present)
+    is_wild = found.norms.is_wild[present] if found.norms.has_wild else None
+    if is_wild is not None:
+        alike[is_wild] = -np.inf
+    least = nth_largest(alike, top) - 2 * _error_of(len(query))
+    is_near = alike >= least
+    near: Positions = present[is_near if is_wild is None else is_near | is_wild]
+    return near
+
+
+def _alike(found: Vectors, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
+    """About the cosines of these rows."""
+    tamed = _tamed(query)
+    length = float(np.sqrt(np.square(tamed).sum()))
+    asked = (tamed / length if length else tamed).astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):  # of vectors that don't count, and of wild ones
+        if len(rows) * _GATHER_BELOW < len(found.matrix):
+            near: NDArray[np.float32] = np.vecdot(found.matrix[rows], asked) * found.norms.scale[rows]
+            return near
+        # Row by row and not as one product of a matrix: that would take all cores, and wait for them when others work.
+        every: NDArray[np.float32] = np.vecdot(found.matrix, asked) * found.norms.scale
+    return every if len(rows) == len(every) else every[rows]
+
+
+def _error_of(size: int) -> float:
+    """By how much a cosine in single precision can be off: rounding of each product and sum, and of the scales."""
+    return float((size + 16) * np.finfo(np.float32).eps)
+
+
+def vector_batches(reading: Reading, rows: TableRows, column: str) -> Iterator[tuple[Positions, Matrix]]:
+    """A column that is too large to keep, some rows after the other: positions and vectors of those that have one."""
+    size = rows.table.schema.field(column).type.list_size
+    batch_rows = max(1, min(_ROWS_AT_ONCE, _BATCH_BYTES // (4 * size)))
+    for batch in rows.table.batches([column], batch_rows=batch_rows, with_address=True):
+        reading.budget.check()
+        at = rows.columns.layout.at_addresses(batch.column(ADDRESS))
+        is_present = np.asarray(batch.column(column).is_valid())
+        yield at[is_present], matrix_of(batch.column(column))[is_present]

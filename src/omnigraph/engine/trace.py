@@ -1,0 +1,60 @@
+"""What each step of a plan really did: rows, time, requests, bytes. Only `explain --analyze` keeps one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from omnigraph.clock import Clock
+from omnigraph.telemetry import Requests, Telemetry
+
+
+@dataclass(slots=True)
+class Actual:
+    """The sums over every time a step ran; a step runs once for each chunk of its input."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    requests: int = 0
+    bytes: int = 0
+    """What the step allocated for its result."""
+    runs: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """What `--json` shows."""
+        return {
+            "rows": self.rows,
+            "ms": round(self.seconds * 1e3, 3),
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "runs": self.runs,
+        }
+
+
+@dataclass
+class Trace:
+    """Collects actuals by step; steps are numbered by the plan."""
+
+    clock: Clock
+    telemetry: Telemetry
+    steps: dict[int, Actual] = field(default_factory=dict)
+
+    def of(self, step: int) -> Actual:
+        """The sums of a step so far."""
+        return self.steps.setdefault(step, Actual())
+
+    @contextmanager
+    def measured(self, step: int) -> Iterator[Actual]:
+        """Time and requests of the block go to the step; the block adds rows and bytes."""
+        actual = self.of(step)
+        before = self.clock.monotonic()
+        with self.telemetry.counting() as requests:
+            try:
+                yield actual
+            finally:
+                actual.seconds += self.clock.monotonic() - before
+                actual.requests += _total(requests)
+                actual.runs += 1
+
+
+def _total(requests: Requests) -> int:
+    return requests.total()

@@ -1,0 +1,289 @@
+"""Compute the vectors that `@embed` declares: some rows after the other, each batch a commit of its own.
+
+What is done stays done: a run that was stopped goes on where it was. A row whose text is changed while its vector is
+computed does not get the vector of the old text: the batch is then read and computed again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.requirement import RowsUnchanged
+from omnigraph.engine.blobs import blob_names, referring
+from omnigraph.engine.embed import NoProviderError, Provider, check_fits, embed_texts
+from omnigraph.engine.embedders.choose import provider_from
+from omnigraph.engine.pending import Pending, PendingTable
+from omnigraph.engine.view import View
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.retry import rerun_on_conflict
+from omnigraph.ops.session import Session
+from omnigraph.ops.table import TypeMissingError
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import Catalog, NodeType, Property
+from omnigraph.storage.staging import RowStream
+
+OPERATION = "embed"
+DEFAULT_BATCH = 1_000
+_SCAN_ROWS = 8_192
+
+
+class NotEmbeddedError(OmnigraphError):
+    """The type has no vector that is computed from a text, or the named property is none; `near` was likely meant."""
+
+    kind = Kind.NOT_FOUND
+    code = "embedding_not_declared"
+
+    def __init__(self, type: str, property: str | None, near: str | None) -> None:
+        super().__init__(type, property, near)
+        self.type, self.property, self.near = type, property, near
+
+    def __str__(self) -> str:
+        way_out = f"; did you mean `{self.near}`?" if self.near else ': declare one with @embed("text")'
+        if self.property is None:
+            return f"`{self.type}` has no vector that is computed from a text{way_out}"
+        return f"`{self.type}.{self.property}` is no vector that is computed from a text{way_out}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedCall:
+    """What to compute, as it was asked for."""
+
+    type_name: str
+    property: str | None = None
+    batch: int = DEFAULT_BATCH
+    limit: int | None = None
+    all: bool = False
+    dry_run: bool = False
+    actor: str = "anonymous"
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedProgress:
+    """How far a run is: `done` of `total` rows of one property are dealt with."""
+
+    property: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedProperty:
+    """What was done for one property.
+
+    `waiting` rows were to be computed when the run began, `embedded` were, `without_text` have nothing to compute from.
+    """
+
+    property: str
+    source: str
+    waiting: int
+    embedded: int
+    without_text: int
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "property": self.property,
+            "source": self.source,
+            "waiting": self.waiting,
+            "embedded": self.embedded,
+            "without_text": self.without_text,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedResult:
+    """What a run did; `commits` are those it made, oldest first."""
+
+    type: str
+    branch: str
+    provider: str
+    model: str
+    dry_run: bool
+    properties: tuple[EmbeddedProperty, ...]
+    commits: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "type": self.type,
+            "target": {"branch": self.branch},
+            "provider": self.provider,
+            "model": self.model,
+            "dry_run": self.dry_run,
+            "properties": [one.to_json() for one in self.properties],
+            "commits": list(self.commits),
+        }
+
+
+def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress], None] | None = None) -> EmbedResult:
+    """Fill the vectors that are missing, or compute all of them anew.
+
+    Raises:
+        TypeMissingError, NotEmbeddedError: There is nothing of that name to compute.
+        NoProviderError, ProviderSettingsError, ModelDiffersError, VectorSizeError: The provider does not fit.
+        ProviderRefusedError, ProviderFailedError: The provider gave no answer; what was committed before stays.
+        ConflictError: Others kept changing the very rows of a batch.
+    """
+    if not call.dry_run:
+        session.check_writable()
+    snapshot = session.snapshot()
+    type_, chosen = _chosen(session.catalog(snapshot), call)
+    provider = provider_from(session.runtime)
+    if provider is None:
+        raise NoProviderError(f"{type_.name}.{chosen[0].name}")
+    for prop in chosen:
+        check_fits(provider, prop)
+    run = _Run(session, call, provider, progress or (lambda _: None))
+    left = call.limit
+    done: list[EmbeddedProperty] = []
+    for prop in chosen:
+        found = run.fill(prop, left)
+        done.append(found)
+        left = None if left is None else left - found.embedded
+    return EmbedResult(
+        type=type_.name,
+        branch=snapshot.branch,
+        provider=provider.name,
+        model=provider.model,
+        dry_run=call.dry_run,
+        properties=tuple(done),
+        commits=tuple(run.commits),
+    )
+
+
+def _chosen(catalog: Catalog, call: EmbedCall) -> tuple[NodeType, list[Property]]:
+    """The type and those of its vectors that are meant."""
+    type_ = catalog.nodes.get(call.type_name)
+    if type_ is None:
+        raise TypeMissingError(call.type_name, closest(call.type_name, list(catalog.nodes)))
+    embedded = [p for p in type_.properties if p.embedding is not None]
+    if call.property is not None:
+        near = closest(call.property, [p.name for p in embedded])
+        embedded = [p for p in embedded if p.name == call.property]
+        if not embedded:
+            raise NotEmbeddedError(type_.name, call.property, near)
+    if not embedded:
+        raise NotEmbeddedError(type_.name, None, None)
+    return type_, embedded
+
+
+class _Run:
+    """One run over the properties of a type."""
+
+    def __init__(
+        self, session: Session, call: EmbedCall, provider: Provider, progress: Callable[[EmbedProgress], None]
+    ) -> None:
+        self.session, self.call, self.provider, self.progress = session, call, provider, progress
+        self.commits: list[str] = []
+
+    def fill(self, prop: Property, limit: int | None) -> EmbeddedProperty:
+        """Compute one property of the rows that wait for it, up to a limit."""
+        ids, without_text = self._waiting(prop)
+        wanted = ids if limit is None else ids[: max(limit, 0)]
+        embedded = 0
+        if not self.call.dry_run:
+            self.progress(EmbedProgress(property=prop.name, done=0, total=len(wanted)))
+            for start in range(0, len(wanted), self.call.batch):
+                batch = wanted[start : start + self.call.batch]
+                embedded += self._batch(prop.name, batch)
+                self.progress(EmbedProgress(property=prop.name, done=start + len(batch), total=len(wanted)))
+        return EmbeddedProperty(
+            property=prop.name,
+            source=_source(prop),
+            waiting=len(ids),
+            embedded=embedded,
+            without_text=without_text,
+        )
+
+    def _waiting(self, prop: Property) -> tuple[list[str], int]:
+        """The ids of the rows to compute, ascending, and how many have no text to compute from."""
+        head = self.session.head()
+        type_, _ = _chosen(self.session.catalog(head.snapshot), self.call)
+        table = self.session.tables(head.snapshot).table(type_.table_key)
+        ids: list[str] = []
+        without_text = 0
+        columns = [ID, _source(prop), prop.name]
+        for batch in table.batches(columns, batch_rows=_SCAN_ROWS):
+            rows = _open_rows(pa.Table.from_batches([batch]), prop, is_all=self.call.all)
+            has_text = _has_text(rows.column(_source(prop)))
+            without_text += rows.num_rows - (pc.sum(has_text).as_py() or 0)
+            ids += rows.filter(has_text).column(ID).to_pylist()
+        return sorted(ids), without_text
+
+    def _batch(self, name: str, ids: Sequence[str]) -> int:
+        """Compute and commit some rows; what was computed is not computed again when a commit must be tried again."""
+        known: dict[str, NDArray[np.float32]] = {}
+        return rerun_on_conflict(self.session.runtime, lambda: self._attempt(name, ids, known))
+
+    def _attempt(self, name: str, ids: Sequence[str], known: dict[str, NDArray[np.float32]]) -> int:
+        head = self.session.head()
+        catalog = self.session.catalog(head.snapshot)
+        type_, chosen = _chosen(catalog, self.call)
+        prop = next((p for p in chosen if p.name == name), None)
+        if prop is None:
+            raise NotEmbeddedError(type_.name, name, None)
+        pending = Pending(View(catalog, self.session.tables(head.snapshot)), self.session.blob_sources)
+        table = pending.of(type_)
+        found = table.table.matching(ID, ids, table.schema.names, with_address=True)
+        rows = _open_rows(referring(type_, found), prop, is_all=self.call.all)
+        rows = rows.filter(_has_text(rows.column(_source(prop))))
+        if not rows.num_rows:
+            return 0
+        vectors = self._vectors(prop, rows.column(_source(prop)).to_pylist(), known)
+        place = rows.schema.get_field_index(name)
+        table.put(rows.set_column(place, table.schema.field(name), _as_column(vectors)))
+        self._commit(head, table)
+        return int(rows.num_rows)
+
+    def _vectors(
+        self, prop: Property, texts: Sequence[str], known: dict[str, NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        """The vector of each text; equal texts are asked for once."""
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(zip(new, embed_texts(self.provider, prop, new), strict=True))
+        return np.stack([known[text] for text in texts])
+
+    def _commit(self, head: Head, table: PendingTable) -> None:
+        key, ids = table.type.table_key, table.ids
+        rows: pa.Table | RowStream = table.rows
+        if blob_names(table.type):
+            rows = RowStream(batches=table.stored, keys=pa.array(ids, pa.string()))
+        done = write_tables(
+            self.session,
+            [TableWrite(table_key=key, upsert=rows)],
+            operation=OPERATION,
+            actor=self.call.actor,
+            base=head,
+            requirements=[RowsUnchanged(table_key=key, ids=tuple(ids))],
+            message=self.call.message,
+            affected=(len(ids), 0),
+        )
+        if done is not None:
+            self.commits.append(done.commit.id)
+
+
+def _source(prop: Property) -> str:
+    assert prop.embedding is not None  # noqa: S101 - only such properties are chosen
+    return prop.embedding.source
+
+
+def _open_rows(rows: pa.Table, prop: Property, *, is_all: bool) -> pa.Table:
+    """The rows whose vector is to be computed."""
+    return rows if is_all else rows.filter(pc.is_null(rows.column(prop.name)))
+
+
+def _has_text(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether there is anything to compute from: no model takes a text without a sign in it."""
+    return pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(texts), ""), fill_value=False)
+
+
+def _as_column(vectors: NDArray[np.float32]) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])

@@ -1,0 +1,87 @@
+"""Show how a query is run: the plan with its estimates, and after running it with what each step really did."""
+
+from dataclasses import dataclass
+
+from omnigraph.commit.records import Snapshot
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.output.finish import finish
+from omnigraph.engine.physical import plan_read
+from omnigraph.engine.plan import PhysicalPlan
+from omnigraph.engine.plan_text import plan_json, plan_text
+from omnigraph.engine.run import solve
+from omnigraph.engine.trace import Trace
+from omnigraph.ops.query import QueryCall, begin, budget_of, snapshot_of
+from omnigraph.ops.session import Session
+from omnigraph.query.explain import explain_output
+from omnigraph.query.ir import ReadQuery
+
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A run of the whole query: its rows and how long it took."""
+
+    rows: int
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {"rows": self.rows, "ms": round(self.seconds * 1e3, 3)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """How a query is run on one snapshot."""
+
+    query: ReadQuery
+    snapshot: Snapshot
+    plan: PhysicalPlan
+    trace: Trace | None = None
+    measured: Measured | None = None
+
+    @property
+    def text(self) -> str:
+        """One step a line, ending with a line break."""
+        heading = f"query {self.query.name} at {self.snapshot.branch}, commit {self.snapshot.commit.id}\n"
+        steps = plan_text(self.plan, self.trace) + "".join(f"{line}\n" for line in explain_output(self.query))
+        body = "".join(f"{_INDENT}{line}\n" for line in steps.splitlines())
+        return heading + body + self._total()
+
+    def _total(self) -> str:
+        if self.measured is None:
+            return ""
+        rows = f"{self.measured.rows:,} {'row' if self.measured.rows == 1 else 'rows'}"
+        return f"{rows} in {self.measured.seconds * 1e3:.3f} ms\n"
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        found: dict[str, object] = {
+            "query_name": self.query.name,
+            "target": {"branch": self.snapshot.branch},
+            "commit_id": self.snapshot.commit.id,
+            "plan": plan_json(self.plan, self.trace),
+            "output": list(explain_output(self.query)),
+        }
+        if self.measured is not None:
+            found["measured"] = self.measured.to_json()
+        return found
+
+
+def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget: Budget | None = None) -> Explained:
+    """The plan of a read on the state that the call asks for; with `analyze`, it is run, and its result thrown away.
+
+    Raises:
+        What `query` raises for a call that is wrong; with `analyze`, also what it raises while it runs.
+    """
+    runtime = session.runtime
+    snapshot = snapshot_of(session, call)
+    trace = Trace(runtime.clock, runtime.telemetry) if analyze else None
+    planned, reading = begin(session, call, snapshot, budget or budget_of(session, call), trace)
+    plan = plan_read(planned, reading)
+    if trace is None:
+        return Explained(query=planned, snapshot=snapshot, plan=plan)
+    before = runtime.clock.monotonic()
+    answer = finish(planned, solve(plan, reading), reading)
+    measured = Measured(rows=answer.size, seconds=runtime.clock.monotonic() - before)
+    return Explained(query=planned, snapshot=snapshot, plan=plan, trace=trace, measured=measured)

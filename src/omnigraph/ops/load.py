@@ -1,0 +1,275 @@
+"""Load records: read, checked as a whole, written in one commit or not at all; in bounded memory."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.plan import ConflictError
+from omnigraph.engine.blob_claims import redeemed
+from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
+from omnigraph.engine.bulk.load_checks import check_batch
+from omnigraph.engine.bulk.refusals import LoadError, Problem
+from omnigraph.engine.merging import find_unchanged, merged_batches
+from omnigraph.engine.quarantine import Quarantine
+from omnigraph.engine.view import View
+from omnigraph.engine.violations import MOST_SHOWN
+from omnigraph.ops.actors import check_actor
+from omnigraph.ops.load_call import LoadCall, LoadResult, Progress, TypeCounts, result_of
+from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
+from omnigraph.ops.load_reading import ReadRecords
+from omnigraph.ops.retry import rerun_on_conflict
+from omnigraph.ops.session import Session
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.storage.blob_sources import BlobSources
+from omnigraph.storage.staging import RowStream
+
+__all__ = [
+    "GraphSource",
+    "LoadCall",
+    "LoadError",
+    "LoadInput",
+    "LoadMode",
+    "LoadResult",
+    "Progress",
+    "TypeCounts",
+    "TypedSource",
+    "load",
+]
+
+OPERATION = "load"
+_TAKEN_BY_OTHERS = frozenset({"exists", "unique"})
+"""What a record may break because somebody else was faster with its key."""
+
+
+def load(session: Session, call: LoadCall) -> LoadResult:
+    """Load all records of the input, in one commit.
+
+    An append and a merge are checked again when another writer was faster, without reading the input again. An
+    overwrite is a ConflictError when its tables changed.
+
+    Raises:
+        LoadError: Records can't be taken; it says why, for the first of them.
+        ConflictError: Somebody else was faster, with records of the same keys, or on tables to be overwritten.
+        SpoolError, QuarantineError: The disk does not take what a load keeps there.
+    """
+    session.check_writable()
+    check_actor(call.actor)
+    head = session.head()
+    earlier = _earlier(session, head, call)
+    if earlier is not None:
+        return earlier
+    work = _Load(session, call)
+    try:
+        work.read(head)
+        return work.run()
+    finally:
+        work.close()
+
+
+def _earlier(session: Session, head: Head, call: LoadCall) -> LoadResult | None:
+    """What this very call did before, when its answer did not reach the caller."""
+    if call.idempotency_key is None:
+        return None
+    commit = session.log.done_before(head, call.actor, call.idempotency_key)
+    return None if commit is None else result_of(commit, call, session.catalog(head.snapshot))
+
+
+class _Load:
+    """One load on its way: its input is read once, and checked and written as often as it takes."""
+
+    def __init__(self, session: Session, call: LoadCall) -> None:
+        self._session, self._call = session, call
+        self._records: ReadRecords | None = None
+        self._quarantine: Quarantine | None = None
+        self._base: Head | None = None
+        self._conflicts: list[ConflictError] = []
+
+    @property
+    def records(self) -> ReadRecords:
+        """What was read."""
+        assert self._records is not None  # noqa: S101 - `read` comes first
+        return self._records
+
+    def read(self, head: Head) -> None:
+        """Read the whole input by the schema of a state."""
+        self.close()
+        snapshot = head.snapshot
+        schema_id, catalog = snapshot.manifest.schema.id, self._session.catalog(snapshot)
+        self._records = ReadRecords(self._call, catalog, schema_id, self._session.blob_sources)
+        if self._call.on_error is not None:
+            self._quarantine = Quarantine(self._call.on_error, self._records.inputs.names)
+        self._base = head
+        self._records.read(self._session.runtime.ids)
+
+    def close(self) -> None:
+        """Leave no temporary files."""
+        if self._quarantine is not None:
+            self._quarantine.discard()
+        if self._records is not None:
+            self._records.close()
+
+    def run(self) -> LoadResult:
+        """Check and write, again after a conflict where the mode allows it."""
+        if self._call.mode is LoadMode.OVERWRITE:
+            return self._attempt()
+        try:
+            return rerun_on_conflict(self._session.runtime, self._attempt)
+        except LoadError as error:
+            is_append = self._call.mode is LoadMode.APPEND
+            if is_append and self._conflicts and any(one.rule in _TAKEN_BY_OTHERS for one in error.problems):
+                raise self._conflicts[-1] from error  # the records were right when they were checked first
+            raise
+
+    def _attempt(self) -> LoadResult:
+        session, call = self._session, self._call
+        head = self._head()
+        earlier = _earlier(session, head, call)
+        if earlier is not None:
+            return earlier
+        batch = self._checked(head)
+        result = self._result(batch)
+        if call.is_dry_run:
+            if result.rejected and self._quarantine is not None:
+                result = replace(result, quarantine=self._quarantine.settle(is_loaded=False))
+            return result
+        try:
+            result = self._written(head, batch, result)
+        except ConflictError as error:
+            self._conflicts.append(error)
+            raise
+        if result.rejected and self._quarantine is not None:
+            self._quarantine.settle(is_loaded=True)
+        return result
+
+    def _head(self) -> Head:
+        """The state to load onto: the newest; for an overwrite the one that the call met, so that no change is lost."""
+        assert self._base is not None  # noqa: S101 - `read` comes first
+        if self._call.mode is LoadMode.OVERWRITE:
+            return self._base
+        head = self._session.head()
+        known, found = self.records.schema_id, head.snapshot.manifest.schema.id
+        if known != found:
+            if not self.records.is_repeatable:
+                raise ConflictError("schema", known, found, "the schema was changed, and a stream can't be read again")
+            self.read(head)
+        return head
+
+    def _checked(self, head: Head) -> Batch:
+        """All rows checked on a state; LoadError when there is more wrong with them than may be."""
+        session, call, records = self._session, self._call, self.records
+        view = View(session.catalog(head.snapshot), session.tables(head.snapshot))
+        types = {
+            name: Incoming(spooled, view.table(spooled.type), call.mode)
+            for name, spooled in records.spool.types.items()
+        }
+        batch = Batch(view=view, mode=call.mode, types=types)
+        call.tell("check", sum(rows.spooled.rows for rows in types.values()))
+        check_batch(batch, records.inputs)
+        total = records.rejects.count + batch.refusals.records
+        if self._quarantine is not None and total:
+            self._quarantine.prepare(records.rejects, batch.refusals, records.inputs)
+        unplaced = sum(one.count for one in batch.refusals.unplaced)
+        most = call.max_errors if self._quarantine is not None else 0
+        if unplaced or (most is not None and total > most):
+            kept = self._quarantine.settle(is_loaded=False) if self._quarantine is not None and total else None
+            raise LoadError(self._first_problems(batch), total + unplaced, kept)
+        if call.mode is LoadMode.MERGE:
+            for rows in types.values():
+                find_unchanged(rows)
+        return batch
+
+    def _first_problems(self, batch: Batch) -> list[Problem]:
+        """The first of everything that is wrong, by file and line."""
+        found = self.records.rejects.first()
+        numbers = self.records.rejects.numbers
+        for problem in batch.refusals.first(self.records.inputs):
+            last = (len(numbers), 0)
+            place = last if problem.file is None else (numbers[problem.file], problem.line or 0)
+            found.append((place, problem))
+        return [problem for _, problem in sorted(found, key=lambda one: one[0])[:MOST_SHOWN]]
+
+    def _result(self, batch: Batch) -> LoadResult:
+        """What the load does, but for its commit."""
+        rejected = self.records.rejects.count + batch.refusals.records
+        return LoadResult(
+            mode=self._call.mode,
+            branch=batch.view.snapshot.branch,
+            commit_id=None,
+            nodes={rows.type.name: _counts(rows) for rows in batch.node_rows()},
+            edges={rows.type.name: _counts(rows) for rows in batch.edge_rows()},
+            rejected=rejected,
+            quarantine=str(self._call.on_error) if rejected else None,
+            is_dry_run=self._call.is_dry_run,
+        )
+
+    def _written(self, head: Head, batch: Batch, result: LoadResult) -> LoadResult:
+        call = self._call
+        writer = _Writer(call, self._session.blob_sources)
+        done = write_tables(
+            self._session,
+            [write for rows in (*batch.node_rows(), *batch.edge_rows()) for write in writer.writes(rows)],
+            operation=OPERATION,
+            actor=call.actor,
+            base=head,
+            requirements=batch.requirements,
+            message=call.message,
+            idempotency_key=call.idempotency_key,
+            affected=result.affected,
+            summary=result.summary(),
+        )
+        if done is None:
+            return result
+        if done.was_there:
+            return result_of(done.commit, call, batch.view.catalog)
+        return replace(result, commit_id=done.commit.id)
+
+
+def _counts(rows: Incoming) -> TypeCounts:
+    is_kept = ~rows.is_out
+    known = int((rows.exists & is_kept).sum())
+    read = int(is_kept.sum())
+    unchanged = int((rows.is_unchanged & is_kept).sum())
+    return TypeCounts(
+        read=read,
+        inserted=read - known,
+        updated=known - unchanged,
+        unchanged=unchanged,
+        deleted=rows.table.count() - known if rows.replaces_all else 0,
+    )
+
+
+class _Writer:
+    """The rows of every type on their way into their tables."""
+
+    def __init__(self, call: LoadCall, blobs: BlobSources) -> None:
+        self._call, self._blobs = call, blobs
+        self._rows = self._open = 0
+
+    def writes(self, rows: Incoming) -> Iterator[TableWrite]:
+        """What happens to a type's table: nothing, or one write."""
+        key = rows.type.table_key
+        is_written = ~rows.is_out & ~rows.is_unchanged
+        if not is_written.any() and not (rows.replaces_all and rows.table.count()):
+            return
+        self._open += 1
+        stream = RowStream(
+            batches=lambda: self._told(redeemed(rows.type, merged_batches(rows, is_written), rows.table, self._blobs))
+        )
+        if rows.replaces_all:
+            yield TableWrite(table_key=key, overwrite=stream)
+        elif rows.exists[is_written].any():
+            replaced = rows.ids().filter(pa.array(is_written & rows.exists))
+            yield TableWrite(table_key=key, upsert=replace(stream, keys=replaced))
+        else:
+            yield TableWrite(table_key=key, append=stream)
+
+    def _told(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self._rows += batch.num_rows
+            self._call.tell("write", self._rows)
+            yield batch
+        self._open -= 1
+        if not self._open:
+            self._call.tell("publish", self._rows)

@@ -1,0 +1,130 @@
+"""What a caller of Python hands to a load becomes the load's input: paths, streams, records, tables."""
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
+from io import TextIOBase
+from itertools import chain
+from typing import BinaryIO, TypeAlias, cast
+
+from omnigraph.engine.record_error import RecordError
+from omnigraph.engine.typed_files import ArrowStream
+from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
+from omnigraph.schema.misfit import shown
+from omnigraph.schema.values import BASE64_PREFIX
+
+Record: TypeAlias = Mapping[str, object]
+GraphData: TypeAlias = PathLike | BinaryIO | Iterable[PathLike | BinaryIO] | Iterable[Record]
+"""Graph JSONL by its path, as an open binary file, several of these; or its records as mappings."""
+TypedData: TypeAlias = PathLike | Iterable[PathLike] | ArrowStream
+"""Rows of one type: a path, several, or a table of Arrow, pandas, polars or whatever else has a C stream."""
+
+RECORDS = "<records>"
+_CHUNK_BYTES = 1 << 20
+
+
+def load_input(
+    data: GraphData | None,
+    nodes: Mapping[str, TypedData] | None,
+    edges: Mapping[str, TypedData] | None,
+    columns: Mapping[str, str] | None,
+) -> LoadInput:
+    """The input of a load; `columns` is by `Type.property`.
+
+    Raises:
+        TypeError: Something is given that no load can read.
+        BadInputNameError: A column is named for a type that is not loaded by columns.
+    """
+    maps = parse_maps(f"{target}={column}" for target, column in (columns or {}).items())
+    typed = (
+        *(_typed(name, one, maps.pop(name, {}), is_edge=False) for name, one in (nodes or {}).items()),
+        *(_typed(name, one, maps.pop(name, {}), is_edge=True) for name, one in (edges or {}).items()),
+    )
+    if maps:
+        name = next(iter(maps))
+        raise BadInputNameError(name, "the name of a type whose rows are loaded by columns")
+    return LoadInput(graph=() if data is None else tuple(_graph(data)), typed=typed)
+
+
+def _graph(data: GraphData) -> Iterator[GraphSource]:
+    if isinstance(data, Mapping | bytes | bytearray | TextIOBase):
+        what = "a text file" if isinstance(data, TextIOBase) else f"a {type(data).__name__}"
+        msg = f"graph JSONL is a path, a binary file or records, not {what}"
+        raise TypeError(msg)
+    if _is_source(data):
+        yield _source(cast("PathLike | BinaryIO", data))
+        return
+    items = iter(cast("Iterable[PathLike | BinaryIO | Record]", data))
+    first = next(items, None)
+    if first is None:
+        return
+    if not _is_source(first):
+        records = chain([cast("Record", first)], cast("Iterator[Record]", items))
+        yield GraphSource(data=_lines(records), name=RECORDS)
+        return
+    for one in chain([first], items):
+        if not _is_source(one):
+            msg = f"a list of graph JSONL holds paths and binary files, or records; not {shown(one)} beside {first!r}"
+            raise TypeError(msg)
+        yield _source(cast("PathLike | BinaryIO", one))
+
+
+def _is_source(data: object) -> bool:
+    return isinstance(data, str | os.PathLike) or (hasattr(data, "read") and not isinstance(data, TextIOBase))
+
+
+def _source(data: PathLike | BinaryIO) -> GraphSource:
+    if isinstance(data, str | os.PathLike):
+        return GraphSource(data=data)
+    name = getattr(data, "name", None)
+    return GraphSource(data=data, name=name) if isinstance(name, str) else GraphSource(data=data)
+
+
+def _typed(name: str, data: TypedData, columns: Mapping[str, str], *, is_edge: bool) -> TypedSource:
+    if not isinstance(data, str | os.PathLike | ArrowStream):
+        data = tuple(data)
+        if not all(isinstance(path, str | os.PathLike) for path in data):
+            msg = f"rows of `{name}` are a path, several paths, or a table with an Arrow C stream"
+            raise TypeError(msg)
+    return TypedSource(type=name, is_edge=is_edge, data=data, columns=columns)
+
+
+# --- records -----------------------------------------------------------------------------------------
+
+
+def _lines(records: Iterable[Record]) -> Iterator[bytes]:
+    """Records as lines of JSON, some at a time; whether their values fit is found out when these are read."""
+    parts: list[bytes] = []
+    held = 0
+    for number, record in enumerate(records, start=1):
+        try:
+            # A NaN is written as such: reading refuses it, as every other value that does not fit.
+            line = json.dumps(record, default=_json_form).encode() + b"\n"
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RecordError(RECORDS, number, None, None, None, str(error), "record") from error
+        parts.append(line)
+        held += len(line)
+        if held >= _CHUNK_BYTES:
+            yield b"".join(parts)
+            parts, held = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _json_form(value: object) -> object:
+    """The JSON form of a Python value that has one beyond those that `json` knows."""
+    match value:
+        case Mapping():
+            return dict(value)
+        case datetime() | date():
+            return value.isoformat()
+        case bytes() | bytearray() | memoryview():
+            return BASE64_PREFIX + base64.b64encode(value).decode()
+        case _:
+            to_list = getattr(value, "tolist", None)  # of numpy's arrays and numbers
+            if callable(to_list):
+                return to_list()
+            msg = f"a {type(value).__name__} is no value of a record; make it text, a number or a list first"
+            raise TypeError(msg)

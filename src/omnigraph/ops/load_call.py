@@ -1,0 +1,128 @@
+"""A load as it is asked for, and what it answers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnigraph.commit.records import Commit
+from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.ops.load_inputs import LoadInput
+from omnigraph.schema.catalog import Catalog
+
+_REJECTED = "rejected"
+_WHOLE = ""
+"""In a commit's summary, the name that no type has: what is said of the load as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a load is: `read`, `check`, `write` or `publish`, the rows and bytes of that phase so far."""
+
+    phase: str
+    rows: int = 0
+    bytes: int = 0
+    total_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCall:
+    """A load as it was asked for.
+
+    With `on_error`, a directory, bad records are left out and kept there, up to `max_errors` of them. Without it one
+    bad record fails the load.
+    """
+
+    input: LoadInput
+    mode: LoadMode
+    actor: str
+    message: str | None = None
+    idempotency_key: str | None = None
+    on_error: Path | None = None
+    max_errors: int | None = None
+    is_dry_run: bool = False
+    progress: Callable[[Progress], None] | None = None
+
+    def tell(self, phase: str, rows: int, done: int = 0, total: int | None = None) -> None:
+        """Say how far the load is, to whoever wants to know."""
+        if self.progress is not None:
+            self.progress(Progress(phase=phase, rows=rows, bytes=done, total_bytes=total))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeCounts:
+    """What a load did to one type. `read` are good records, `unchanged` those that said what was there already."""
+
+    read: int = 0
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """For programs, and for the commit."""
+        return {
+            "read": self.read,
+            "inserted": self.inserted,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            "deleted": self.deleted,
+        }
+
+    @property
+    def changes(self) -> int:
+        """How many rows came, went, or say something else."""
+        return self.inserted + self.updated + self.deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """What a load did. Without an effect, or in a dry run, there is no commit."""
+
+    mode: LoadMode
+    branch: str
+    commit_id: str | None
+    nodes: Mapping[str, TypeCounts] = field(default_factory=dict)
+    edges: Mapping[str, TypeCounts] = field(default_factory=dict)
+    rejected: int = 0
+    quarantine: str | None = None
+    """The directory that holds the rejected records, when there are any."""
+    is_dry_run: bool = False
+
+    @property
+    def affected(self) -> tuple[int, int]:
+        """How many nodes and edges came, went or were changed."""
+        return sum(one.changes for one in self.nodes.values()), sum(one.changes for one in self.edges.values())
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "mode": self.mode.value,
+            "target": {"branch": self.branch},
+            "commit_id": self.commit_id,
+            "nodes": {name: counts.to_json() for name, counts in self.nodes.items()},
+            "edges": {name: counts.to_json() for name, counts in self.edges.items()},
+            "rejected": self.rejected,
+            "quarantine": self.quarantine,
+            "dry_run": self.is_dry_run,
+        }
+
+    def summary(self) -> dict[str, dict[str, int]]:
+        """What a commit keeps of this, so that the same call made again is answered alike."""
+        kept = {name: one.to_json() for name, one in (*self.nodes.items(), *self.edges.items())}
+        return {**kept, _WHOLE: {_REJECTED: self.rejected}} if self.rejected else kept
+
+
+def result_of(commit: Commit, call: LoadCall, catalog: Catalog) -> LoadResult:
+    """The answer of the load that made a commit."""
+    summary = commit.summary or {}
+    counts = {name: TypeCounts(**one) for name, one in summary.items() if name != _WHOLE}
+    rejected = summary.get(_WHOLE, {}).get(_REJECTED, 0)
+    return LoadResult(
+        mode=call.mode,
+        branch=commit.branch,
+        commit_id=commit.id,
+        nodes={name: one for name, one in counts.items() if name in catalog.nodes},
+        edges={name: one for name, one in counts.items() if name in catalog.edges},
+        rejected=rejected,
+        quarantine=str(call.on_error) if rejected and call.on_error else None,
+    )

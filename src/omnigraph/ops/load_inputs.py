@@ -1,0 +1,306 @@
+"""What a load is given: files, directories, patterns, streams and Arrow data, expanded into inputs in a fixed order.
+
+A directory stands for every file below it that can be loaded, a pattern for every file that it matches; both by name,
+and without names that start with `.` or `_`, which other tools write for themselves.
+"""
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from omnigraph.engine.json_lines import chunks_of
+from omnigraph.engine.record_error import Reject, refuse
+from omnigraph.engine.records import read_graph_records
+from omnigraph.engine.sources import TYPED_ENDINGS, FileFormatError, ending_of, file_chunks, file_errors
+from omnigraph.engine.typed_files import ArrowStream, TypedFile, TypedTable, read_typed
+from omnigraph.engine.typed_rows import TypedRows
+from omnigraph.errors import FileMissingError, Kind, OmnigraphError
+from omnigraph.ids import Ids
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.table import TypeMissingError
+from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+_PATTERN_SIGNS = frozenset("*?[")
+_NOT_GRAPH = frozenset({".parquet", ".csv", ".orc"})
+
+
+class NoInputError(OmnigraphError):
+    """A directory or pattern stands for no file at all; `reason` says why."""
+
+    kind = Kind.NOT_FOUND
+    code = "no_input"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"`{self.path}` names nothing to load: {self.reason}"
+
+
+class InputTwiceError(OmnigraphError):
+    """One file is named twice, so its records would be loaded twice, or as two types."""
+
+    kind = Kind.USAGE
+    code = "input_twice"
+
+    def __init__(self, path: str, first: str) -> None:
+        super().__init__(path, first)
+        self.path, self.first = path, first
+
+    def __str__(self) -> str:
+        again = "" if self.first == self.path else f" (it is the same file as `{self.first}`)"
+        return f"`{self.path}` is named twice{again}; name every file once"
+
+
+class BadInputNameError(OmnigraphError):
+    """A text such as `Person=people.csv` or `Person.name=full_name` is not of its form."""
+
+    kind = Kind.USAGE
+    code = "bad_input_name"
+
+    def __init__(self, text: str, form: str) -> None:
+        super().__init__(text, form)
+        self.text, self.form = text, form
+
+    def __str__(self) -> str:
+        return f"`{self.text}` is not of the form `{self.form}`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSource:
+    """Graph JSONL: a path (also a directory or pattern), or bytes that are read once; then `name` is for messages."""
+
+    data: PathLike | BinaryIO | Iterable[bytes]
+    name: str = "<stream>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedSource:
+    """Rows of one type: paths (also directories or patterns), or Arrow data.
+
+    `columns` maps a property, `id`, `from` or `to` to the column that holds it, where their names differ.
+    """
+
+    type: str
+    is_edge: bool
+    data: PathLike | tuple[PathLike, ...] | ArrowStream
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadInput:
+    """Everything that one load reads."""
+
+    graph: tuple[GraphSource, ...] = ()
+    typed: tuple[TypedSource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphLines:
+    """One graph JSONL: a file, or bytes that are read once."""
+
+    name: str
+    data: Path | BinaryIO | Iterable[bytes]
+    catalog: Catalog
+    is_partial: bool
+    blobs: BlobSources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneInput:
+    """One file, stream or table of a load. `type` is None for graph JSONL; `size` is in bytes, where it is known."""
+
+    name: str
+    type: AnyType | None
+    size: int | None
+    source: GraphLines | TypedFile | TypedTable
+
+    def rows(
+        self, ids: Ids, *, reject: Reject = refuse, read: Callable[[int], None] | None = None
+    ) -> Iterator[TypedRows]:
+        """The rows, a window at a time; bad records go to `reject`, in the order of their lines.
+
+        Of graph JSONL, `read` is told the bytes as they are taken from the file or stream.
+        """
+        match self.source:
+            case GraphLines() as lines:
+                return _graph_rows(lines, ids, reject, read)
+            case TypedFile() | TypedTable() as typed:
+                return read_typed(typed, ids, reject=reject)
+
+
+def expand_inputs(
+    given: LoadInput, catalog: Catalog, *, is_partial: bool = False, blobs: BlobSources = NO_SOURCES
+) -> tuple[OneInput, ...]:
+    """Every input, in the order given, the files of a directory or pattern by name; nothing is read yet.
+
+    `is_partial` as in `Origin`: for a merge, a record may leave out what the row that is there has. `blobs` are the
+    places that a Blob's URI may lead to.
+
+    Raises:
+        FileMissingError: A path does not exist.
+        NoInputError: A directory or pattern stands for no file.
+        FileFormatError: The ending of a file's name is none that can be loaded.
+        TypeMissingError: A type's name is not known.
+        InputTwiceError: A file is named twice.
+    """
+    found: list[OneInput] = []
+    for source in given.graph:
+        found += _graph_inputs(source, catalog, is_partial=is_partial, blobs=blobs)
+    for typed in given.typed:
+        found += _typed_inputs(typed, _type_of(typed, catalog), is_partial=is_partial, blobs=blobs)
+    _check_distinct(found)
+    return tuple(found)
+
+
+def typed_source(text: str, *, is_edge: bool, columns: Mapping[str, Mapping[str, str]]) -> TypedSource:
+    """The source of a text `Person=people.parquet`, as the command line takes it."""
+    name, sign, path = text.partition("=")
+    if not (sign and name and path):
+        raise BadInputNameError(text, "Type=path")
+    return TypedSource(type=name, is_edge=is_edge, data=path, columns=columns.get(name, {}))
+
+
+def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """By type, which column holds which property: of texts `Person.name=full_name`."""
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        target, sign, column = text.partition("=")
+        type_name, dot, name = target.partition(".")
+        if not (sign and dot and type_name and name and column):
+            raise BadInputNameError(text, "Type.property=column")
+        columns = found.setdefault(type_name, {})
+        if columns.get(name, column) != column:
+            raise BadInputNameError(text, f"Type.property=column, each property once (`{columns[name]}` came before)")
+        columns[name] = column
+    return found
+
+
+# --- graph JSONL -------------------------------------------------------------------------------------
+
+
+def _graph_inputs(source: GraphSource, catalog: Catalog, *, is_partial: bool, blobs: BlobSources) -> Iterator[OneInput]:
+    if not isinstance(source.data, str | os.PathLike):
+        lines = GraphLines(name=source.name, data=source.data, catalog=catalog, is_partial=is_partial, blobs=blobs)
+        yield OneInput(name=source.name, type=None, size=None, source=lines)
+        return
+    for path in _files(source.data):
+        if ending_of(path) in _NOT_GRAPH:
+            raise FileFormatError(str(path), "it holds rows of one type: name the type, as in `--node Person=PATH`")
+        lines = GraphLines(name=str(path), data=path, catalog=catalog, is_partial=is_partial, blobs=blobs)
+        yield OneInput(name=str(path), type=None, size=_size(path), source=lines)
+
+
+def _graph_rows(lines: GraphLines, ids: Ids, reject: Reject, read: Callable[[int], None] | None) -> Iterator[TypedRows]:
+    chunks = file_chunks(lines.data) if isinstance(lines.data, Path) else chunks_of(lines.data)
+    return read_graph_records(
+        chunks if read is None else _told(chunks, read),
+        lines.catalog,
+        ids,
+        name=lines.name,
+        is_partial=lines.is_partial,
+        blobs=lines.blobs,
+        reject=reject,
+    )
+
+
+def _told(chunks: Iterable[bytes], read: Callable[[int], None]) -> Iterator[bytes]:
+    for chunk in chunks:
+        read(len(chunk))
+        yield chunk
+
+
+# --- files of one type -------------------------------------------------------------------------------
+
+
+def _type_of(source: TypedSource, catalog: Catalog) -> AnyType:
+    known: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
+    found = catalog.edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
+    if found is None:
+        raise TypeMissingError(source.type, closest(source.type, known))
+    return found
+
+
+def _typed_inputs(source: TypedSource, type_: AnyType, *, is_partial: bool, blobs: BlobSources) -> Iterator[OneInput]:
+    if isinstance(source.data, ArrowStream):
+        name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
+        table = TypedTable(
+            called=name, data=source.data, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs
+        )
+        yield OneInput(name=name, type=type_, size=None, source=table)
+        return
+    paths = source.data if isinstance(source.data, tuple) else (source.data,)
+    for path in (path for one in paths for path in _files(one)):
+        if ending_of(path) not in TYPED_ENDINGS:
+            raise FileFormatError(str(path))
+        file = TypedFile(path=path, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs)
+        yield OneInput(name=str(path), type=type_, size=_size(path), source=file)
+
+
+# --- paths -------------------------------------------------------------------------------------------
+
+
+def _files(given: PathLike) -> list[Path]:
+    text = os.fspath(given)
+    path = Path(text)
+    with file_errors(text):
+        if path.is_dir():
+            return _files_below(path)
+        if path.exists():
+            return [path]
+        if not _PATTERN_SIGNS & set(text):
+            raise FileMissingError(text)
+        matched = sorted(Path(one) for one in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
+        found = [file for one in matched if not _is_hidden(one.name) for file in _files_of_match(one)]
+    if not found:
+        raise NoInputError(text, "no file matches the pattern")
+    return list(dict.fromkeys(found))
+
+
+def _files_of_match(path: Path) -> list[Path]:
+    return _files_below(path) if path.is_dir() else [path]
+
+
+def _files_below(directory: Path) -> list[Path]:
+    found: list[Path] = []
+    for entry in sorted(directory.iterdir()):
+        if _is_hidden(entry.name):
+            continue
+        if not entry.is_dir():
+            found.append(entry)
+        elif "=" in entry.name:
+            reason = f"`{entry.name}` is a partition, whose column its files lack; write files that have all columns"
+            raise NoInputError(str(directory), reason)
+        else:
+            found += _files_below(entry)
+    if not found:
+        raise NoInputError(str(directory), "the directory holds no files")
+    return found
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _size(path: Path) -> int:
+    with file_errors(str(path)):
+        return path.stat().st_size
+
+
+def _check_distinct(inputs: list[OneInput]) -> None:
+    seen: dict[Path, str] = {}
+    for one in inputs:
+        path = one.source.data if isinstance(one.source, GraphLines) else getattr(one.source, "path", None)
+        if not isinstance(path, Path):
+            continue
+        place = path.resolve()
+        if place in seen:
+            raise InputTwiceError(one.name, seen[place])
+        seen[place] = one.name

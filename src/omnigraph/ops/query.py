@@ -1,0 +1,129 @@
+"""Run a read: of one snapshot, within its time and memory."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from omnigraph.commit.records import MAIN, Snapshot
+from omnigraph.commit.refs import require_branch
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.embedders.choose import query_embedding
+from omnigraph.engine.output.finish import Answer, bounds, finish
+from omnigraph.engine.physical import plan_read
+from omnigraph.engine.predicates import Inputs
+from omnigraph.engine.reading import Reading
+from omnigraph.engine.result import Result, Target
+from omnigraph.engine.run import solve
+from omnigraph.engine.trace import Trace
+from omnigraph.engine.view import View
+from omnigraph.errors import Kind, NotAReadError, OmnigraphError
+from omnigraph.lang.source import Source
+from omnigraph.ops.session import Session
+from omnigraph.query.ir import ReadQuery
+from omnigraph.query.params import ParameterError, ParameterProblem, check_params
+
+MAX_PARAMS = 1_000
+FETCHED_AT_ONCE = 4_096
+"""A result of at most so many rows is complete when the query is; a larger one is fetched as it is read."""
+
+
+class TargetAmbiguousError(OmnigraphError):
+    """A query is asked of a commit and of an instant at once."""
+
+    kind = Kind.USAGE
+    code = "target_ambiguous"
+
+    def __str__(self) -> str:
+        return "a query reads one state: give either a snapshot or a time, not both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryCall:
+    """A query as it was asked for."""
+
+    source: Source
+    name: str | None = None
+    params: Mapping[str, object] = field(default_factory=dict)
+    branch: str = MAIN
+    snapshot: str | None = None
+    at: datetime | None = None
+    seconds: float | None = None
+    """How long it may run; None: as the settings say."""
+    memory_bytes: int | None = None
+
+
+def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
+    """Run a query on one snapshot: the newest, or that of a commit or an instant.
+
+    Whoever may want to cancel it hands in the `budget`, which then counts instead of the call's own.
+
+    Raises:
+        SourceError, TextTooLargeError, QueryMissingError, QueryAmbiguousError, NotAReadError, ParameterError: The call
+            is wrong; nothing was read.
+        BranchMissingError, CommitMissingError, TargetAmbiguousError: There is no such state.
+        AggregateOverflowError: A sum or count is too large for its type.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
+    """
+    snapshot = snapshot_of(session, call)
+    planned, reading = begin(session, call, snapshot, budget or budget_of(session, call))
+    answer = finish(planned, solve(plan_read(planned, reading), reading), reading)
+    return _result(session, call, snapshot, answer)
+
+
+def snapshot_of(session: Session, call: QueryCall) -> Snapshot:
+    """The state that a call asks for."""
+    require_branch(session.log, call.branch)
+    if call.snapshot is not None and call.at is not None:
+        raise TargetAmbiguousError
+    return session.snapshot(commit_id=call.snapshot, at=call.at)
+
+
+def budget_of(session: Session, call: QueryCall) -> Budget:
+    """The time and memory of a call: its own, or what the settings allow."""
+    options = session.runtime.options
+    return Budget(
+        session.runtime.clock,
+        seconds=options.query_seconds if call.seconds is None else call.seconds,
+        memory_bytes=options.query_memory_bytes if call.memory_bytes is None else call.memory_bytes,
+    )
+
+
+def begin(
+    session: Session, call: QueryCall, snapshot: Snapshot, budget: Budget, trace: Trace | None = None
+) -> tuple[ReadQuery, Reading]:
+    """The query as it is planned, and all that it works with; every mistake of the call is found here."""
+    catalog = session.catalog(snapshot)
+    planned = session.prepared.get(call.source, call.name, snapshot.manifest.schema.id, catalog)
+    if not isinstance(planned, ReadQuery):
+        raise NotAReadError(planned.name)
+    if len(call.params) > MAX_PARAMS:
+        problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
+        raise ParameterError([ParameterProblem("*", problem)])
+    inputs = Inputs(check_params(planned.params, call.params), session.runtime.clock.now())
+    bounds(planned, inputs)
+    reading = Reading(
+        view=View(catalog, session.tables(snapshot)),
+        inputs=inputs,
+        budget=budget,
+        cache=session.reads,
+        traversal=session.runtime.options.traversal_mode,
+        embed=query_embedding(session.runtime),
+        trace=trace,
+    )
+    return planned, reading
+
+
+def _result(session: Session, call: QueryCall, snapshot: Snapshot, answer: Answer) -> Result:
+    is_past = call.snapshot is not None or call.at is not None
+    target = Target(snapshot.branch, snapshot.commit.id if is_past else None)
+    has_blobs = any(pa.types.is_large_binary(field.type) for field in answer.schema)
+    if answer.size > FETCHED_AT_ONCE or has_blobs:
+        # The deadline was the query's; how long somebody takes to read its rows is their own matter.
+        budget = budget_of(session, replace(call, seconds=math.inf))
+        return Result(answer.within(budget), commit_id=snapshot.commit.id, target=target)
+    result = Result(answer, commit_id=snapshot.commit.id, target=target)
+    result.to_arrow()
+    return result

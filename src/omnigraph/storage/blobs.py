@@ -1,0 +1,67 @@
+"""The large binary values of a table: many at once into memory, or one as a stream."""
+
+import io
+from collections.abc import Sequence
+from typing import IO, cast
+
+import lance
+import pyarrow as pa
+
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.handles import read_errors
+from omnigraph.storage.requests import counted
+
+_CHUNK_BYTES = 1 << 20
+
+
+def read_blobs(table: Table, column: str, addresses: Sequence[int]) -> list[bytes | None]:
+    """The values of the rows at these addresses, in that order, read by as few requests as will do."""
+    if not addresses:
+        return []
+    dataset = table.handles.open(table.path, table.version)
+    with counted(table.handles.store.runtime.telemetry, "table"), read_errors(table.path, table.version):
+        found = dataset.read_blobs(column, addresses=pa.array(addresses, pa.uint64()), preserve_order=True)
+    return [value for _, value in found]
+
+
+def open_blob(table: Table, column: str, address: int) -> IO[bytes] | None:
+    """The value of the row at this address as a stream, which reads as it is asked; None for a null."""
+    dataset = table.handles.open(table.path, table.version)
+    with counted(table.handles.store.runtime.telemetry, "table"), read_errors(table.path, table.version):
+        (file,) = dataset.take_blobs(column, addresses=[address])
+    return None if file is None else cast("IO[bytes]", io.BufferedReader(_BlobStream(table, file), _CHUNK_BYTES))
+
+
+class _BlobStream(io.RawIOBase):
+    """A value of one version of a table. What fails on the way is told as for any other read of the table."""
+
+    def __init__(self, table: Table, file: lance.BlobFile) -> None:
+        super().__init__()
+        self._table, self._file = table, file
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """As of any file."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """As of any file."""
+        return self._file.tell()
+
+    def readinto(self, buffer: "io.WriteableBuffer") -> int:  # type: ignore[name-defined] # of the stubs only
+        """As of any file; fewer bytes than asked for only at the end."""
+        with read_errors(self._table.path, self._table.version):
+            return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        """As of any file."""
+        if not self.closed:
+            self._file.close()
+        super().close()

@@ -1,0 +1,89 @@
+"""What was derived from tables at some expense, kept beside them for the next process.
+
+Nothing here is part of a graph: it may be lost, damaged or deleted at any time, and is then derived again. So nothing
+is flushed, a write that fails is only logged, and whoever reads must be able to tell that a content is damaged.
+"""
+
+import mmap
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage.objects import ObjectMissingError
+from omnigraph.storage.store import Store
+from omnigraph.telemetry import log
+
+_MOST_IN_ONE_PUT = 2**30
+
+
+class DerivedObjects:
+    """Objects below `_derived`. Failures of the store are logged, never raised."""
+
+    def __init__(self, store: Store, *, is_read_only: bool) -> None:
+        self._store, self.is_read_only = store, is_read_only
+
+    def exists(self, key: str) -> bool:
+        """Whether there is an object of that name."""
+        try:
+            return self._store.objects.info(key) is not None
+        except OmnigraphError as error:
+            log.debug("could not look for %s: %s", key, error)
+            return False
+
+    def read(self, key: str) -> memoryview | None:
+        """The content, mapped into memory where it is a local file; None when there is none."""
+        try:
+            if self._store.location.is_local:
+                self._store.runtime.telemetry.record("control", "get")
+                return _mapped(self._path(key))
+            return memoryview(self._store.objects.get(key).data)
+        except ObjectMissingError:
+            return None
+        except (OSError, ValueError, OmnigraphError) as error:
+            log.warning("could not read %s, which is derived again: %s", key, error)
+            return None
+
+    def write(self, key: str, parts: Sequence[memoryview | bytes]) -> bool:
+        """Put a content in the place of the one that is there, whole or not at all; whether that worked."""
+        if self.is_read_only:
+            return False
+        try:
+            if self._store.location.is_local:
+                self._store.runtime.telemetry.record("control", "put")
+                _replaced(self._path(key), parts)
+            elif sum(map(len, parts)) > _MOST_IN_ONE_PUT:
+                return False
+            else:
+                self._store.objects.put(key, b"".join(parts))
+        except (OSError, OmnigraphError) as error:
+            log.warning("could not keep %s for the next process: %s", key, error)
+            return False
+        return True
+
+    def _path(self, key: str) -> Path:
+        return Path(self._store.uri(key))
+
+
+def _mapped(path: Path) -> memoryview | None:
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)) if size else memoryview(b"")
+    except FileNotFoundError:
+        return None
+
+
+def _replaced(path: Path, parts: Sequence[memoryview | bytes]) -> None:
+    path.parent.mkdir(exist_ok=True)  # the graph itself may be gone by now: then this fails, and makes nothing
+    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as file:
+            for part in parts:
+                file.write(part)
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

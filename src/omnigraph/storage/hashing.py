@@ -1,0 +1,131 @@
+"""Hashes of whole columns. Equal rows have equal hashes; rows with equal hashes still have to be compared."""
+
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Hashes = npt.NDArray[np.uint64]
+
+BLOCK_ROWS = 32_768
+"""So many rows at a time, so that what is worked on stays in the processor's cache."""
+
+_SEED = np.uint64(secrets.randbits(64))
+"""Nobody can prepare texts that all have one hash."""
+_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
+_SHIFT = np.uint64(32)
+_LOWEST = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+"""By a number of bytes, the bits that they have in a word."""
+HASHED_BYTES = 64
+"""How much of the beginning of a text is looked at as words. Of a longer one, as much of its end is hashed too."""
+_TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+
+
+def hashes_of(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
+    """A hash for each row of columns without nulls."""
+    total = np.full(len(columns[0]), _SEED, np.uint64)
+    for column in columns:
+        start = 0
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            for at in range(0, len(chunk), BLOCK_ROWS):
+                block = chunk.slice(at, BLOCK_ROWS)
+                own = _text_hashes(block) if block.type in _TEXTS else _number_hashes(block)
+                total[start : start + len(block)] = _mixed(total[start : start + len(block)], own)
+                start += len(block)
+    return total
+
+
+def seeded(hashes: Hashes) -> Hashes:
+    """The hashes of one column, as `hashes_of` gives them."""
+    return _mixed(np.full(len(hashes), _SEED, np.uint64), hashes)
+
+
+def _mixed(total: Hashes, words: Hashes) -> Hashes:
+    mixed = total ^ words
+    mixed *= _FACTOR
+    mixed ^= mixed >> _SHIFT
+    return mixed
+
+
+def _number_hashes(column: pa.Array) -> Hashes:
+    if pa.types.is_boolean(column.type):
+        return np.asarray(column.cast(pa.uint8())).astype(np.uint64)
+    if pa.types.is_floating(column.type):
+        return np.asarray(column.cast(pa.float64())).view(np.uint64)
+    width = pa.int32() if column.type.bit_width == 32 else pa.int64()
+    return np.asarray(column.view(width)).astype(np.int64).view(np.uint64)
+
+
+def _text_hashes(column: pa.Array) -> Hashes:
+    return Texts(column).hashes()
+
+
+def longest_text(column: pa.Array) -> int:
+    """How many bytes the longest text has."""
+    return int(pc.max(pc.binary_length(column)).as_py() or 0)
+
+
+class Texts:
+    """A column of texts without nulls as machine words: eight bytes of every text at a time."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self.column = column
+        wide = np.dtype(np.int64 if column.type in (pa.large_string(), pa.large_binary()) else np.int32)
+        _, offset_buffer, byte_buffer = column.buffers()
+        bounds = np.frombuffer(offset_buffer, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+        first, last = (int(bounds[0]), int(bounds[-1])) if len(column) else (0, 0)
+        data = np.zeros(last - first + 8, np.uint8)
+        if last > first:
+            data[: last - first] = np.frombuffer(byte_buffer, np.uint8)[first:last]
+        self._words = np.ndarray((last - first + 1,), np.uint64, buffer=data, strides=(1,))
+        self._end = last - first
+        self._taken: dict[int, Hashes] = {}
+        self._starts, self.lengths = bounds[:-1] - first, np.diff(bounds)
+        self.shortest, self.longest = (int(self.lengths.min()), int(self.lengths.max())) if len(column) else (0, 0)
+
+    def hashes(self) -> Hashes:
+        """The hash of every text: of a long one, only of its beginning and its end."""
+        hashes = _mixed(np.full(len(self.column), _SEED, np.uint64), self.lengths.astype(np.uint64))
+        for number in range(self.word_count):
+            words = _mixed(hashes, self.word(number))
+            hashes = words if 8 * number < self.shortest else np.where(self.lengths > 8 * number, words, hashes)
+        if self.longest > HASHED_BYTES:
+            is_long = self.lengths > HASHED_BYTES
+            ends = (self._starts + self.lengths)[is_long]
+            for back in range(8, HASHED_BYTES + 8, 8):
+                hashes[is_long] = _mixed(hashes[is_long], self._words[ends - back])
+        return hashes
+
+    @property
+    def word_count(self) -> int:
+        """How many words the longest text has, of those that are looked at."""
+        return -(-min(self.longest, HASHED_BYTES) // 8)
+
+    def word(self, number: int) -> Hashes:
+        """Of every text eight bytes, from `8 * number` on; zeros behind its end."""
+        if number not in self._taken:
+            self._taken[number] = self._words_at(8 * number)
+        return self._taken[number]
+
+    def pack(self, rows: npt.NDArray[np.uint64]) -> None:
+        """Put into a row of zeros for each text its length and its words; equal texts, and only they, have equal rows.
+
+        Of texts that are longer than what is looked at, only the beginning is compared.
+        """
+        rows[:, 0] = self.lengths
+        for number in range(self.word_count):
+            rows[:, 1 + number] = self.word(number)
+
+    def _words_at(self, at: int) -> Hashes:
+        """Of every text the bytes from there on, at most eight, in a word."""
+        if at + 8 <= self.shortest:
+            words = self._words[self._starts + at]
+        elif self.shortest == self.longest:
+            words = self._words[self._starts + at] & _LOWEST[self.longest - at]
+        else:
+            words = self._words[np.minimum(self._starts + at, self._end)]
+            words &= _LOWEST[np.clip(self.lengths - at, 0, 8)]
+        return np.asarray(words, np.uint64)

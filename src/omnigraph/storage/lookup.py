@@ -1,0 +1,130 @@
+"""Committed rows by many keys at once: pushed into Lance while they are few, else by one pass over a column."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.storage.column_sets import Column, Mask, Positions, is_among, one_array, places_among
+from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
+from omnigraph.storage.key_set import KeySet
+
+Addresses: TypeAlias = npt.NDArray[np.uint64]
+
+ID = "id"
+SCANNED_ROWS = 65_536
+
+
+class Existing:
+    """The committed rows that have the ids of other rows."""
+
+    def __init__(self, table: Table, at: Positions, positions: Positions | None, found: pa.Table | None = None) -> None:
+        self._table, self._positions = table, positions
+        self._found = found
+        """The ids and addresses of the rows, when they are few; else their positions are known."""
+        self.at = at
+        """For each of the other rows, the number of the committed row of its id here; -1 where there is none."""
+
+    def addresses(self) -> Addresses:
+        """The address of each committed row, by its number here."""
+        if self._found is not None:
+            return np.asarray(self._found.column(ADDRESS).to_numpy(), np.uint64)
+        return _addresses(self._table, self._positions if self._positions is not None else np.empty(0, np.int64))
+
+    @property
+    def mask(self) -> Mask:
+        """For each of the other rows, whether there is one."""
+        return self.at >= 0
+
+    def fetch(self, numbers: Positions, columns: Sequence[str]) -> pa.Table:
+        """Some columns of the committed rows of these numbers, in that order; a blob as its description."""
+        if not len(numbers) or not columns:
+            return self._table.scan(columns, limit=0) if columns else pa.table({})
+        if self._positions is not None:
+            return self._table.take(pa.array(self._positions[numbers]), columns)
+        assert self._found is not None  # noqa: S101 - one of the two
+        wanted = one_array(self._found.column(ID).take(pa.array(numbers)))
+        names = [name for name in dict.fromkeys([ID, *columns]) if name != ADDRESS]
+        found = self._table.matching(ID, wanted, names, with_address=ADDRESS in columns)
+        return found.take(pa.array(places_among(wanted, found.column(ID)))).select(list(columns))
+
+
+def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
+    """Which of so many ids committed rows have; they are asked for only when there are any rows."""
+    at = np.full(rows, -1, np.int64)
+    if not rows or not table.count():
+        return Existing(table, at, np.empty(0, np.int64))
+    wanted = ids()
+    if rows <= MAX_PUSHED_KEYS:
+        found = table.matching(ID, wanted, [ID], with_address=True)
+        return Existing(table, places_among(wanted, found.column(ID)), None, found)
+    positions: list[Positions] = []
+    known = 0
+    keys = KeySet(wanted)
+    for start, column in _overlapping(table, wanted):
+        places = keys.places(column)
+        hits = np.flatnonzero(places >= 0)
+        at[places[hits]] = known + np.arange(len(hits))
+        positions.append(start + hits)
+        known += len(hits)
+    return Existing(table, at, np.concatenate(positions) if positions else np.empty(0, np.int64))
+
+
+def ids_there(table: Table, ids: Column) -> pa.Array:
+    """Those of the ids that committed rows have."""
+    nothing = pa.array([], pa.string())
+    if not len(ids) or not table.count():
+        return nothing
+    wanted = one_array(ids)
+    if len(wanted) <= MAX_PUSHED_KEYS:
+        return one_array(table.matching(ID, wanted, [ID]).column(ID))
+    keys = KeySet(wanted)
+    parts = [column.filter(pa.array(keys.places(column) >= 0)) for _, column in _overlapping(table, wanted)]
+    return pa.concat_arrays(parts) if parts else nothing
+
+
+def rows_with(table: Table, column: str, keys: Column, columns: Sequence[str]) -> pa.Table:
+    """Some columns of the committed rows whose `column` is one of the keys."""
+    names = list(dict.fromkeys([*columns, column]))
+    if not len(keys) or not table.count():
+        return table.scan(names, limit=0).select(list(columns))
+    wanted = one_array(keys).unique()
+    if len(wanted) <= MAX_PUSHED_KEYS:
+        return table.matching(column, wanted, names).select(list(columns))
+    found = table.scan(names)
+    return found.filter(pa.array(is_among(found.column(column), wanted))).select(list(columns))
+
+
+def _addresses(table: Table, positions: Positions) -> Addresses:
+    """The addresses of the rows at these positions among those that live."""
+    fragments = table.fragments()
+    starts = np.cumsum([0, *(one.rows - one.deleted for one in fragments)])
+    at = np.searchsorted(starts, positions, side="right") - 1
+    offsets = (positions - starts[at]).astype(np.uint64)
+    numbers = np.array([one.number for one in fragments], np.uint64)
+    addresses: Addresses = numbers[at] << np.uint64(32) | offsets if len(positions) else offsets
+    for number in np.unique(at):
+        if fragments[number].deleted:  # deleted rows leave holes, so the offset is not the position
+            mine = at == number
+            living = table.living_addresses([fragments[number].number]).to_numpy()
+            addresses[mine] = living[offsets[mine].astype(np.int64)]
+    return addresses
+
+
+def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+    """The committed ids, a batch at a time, each with the position of its first row.
+
+    Left out are batches that lie before or behind all of `ids`: made ids grow, so new ones meet no old ones.
+    """
+    ends = pc.min_max(ids)
+    lowest, highest = ends["min"].as_py(), ends["max"].as_py()
+    start = 0
+    for batch in table.batches([ID], batch_rows=SCANNED_ROWS):
+        column = batch.column(ID)
+        own = pc.min_max(column)
+        if own["min"].as_py() <= highest and own["max"].as_py() >= lowest:
+            yield start, column
+        start += len(column)

@@ -1,0 +1,225 @@
+"""Checks over whole columns find what plain dictionaries find."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import omnigraph as og
+from load_calls import Record, loaded
+from mutating import new_graph
+from naive_load import Given, Kind, Model, Row
+from omnigraph.ops.load import LoadError
+from omnigraph.storage.column_sets import are_equal, is_among, places_among, ranks, repeats, tally
+from omnigraph.storage.key_set import KeySet
+
+SCHEMA = """
+node N { k: String @key  u: I64?  v: String?  r: I64  @unique(u) @unique(v, r) }
+node M { k: String @key }
+edge E: N -> M @card(0..2) { w: I64?  @unique(w) }
+edge L: M -> N @card(1..2) { x: I64? }
+"""
+KINDS = (
+    Kind("N", unique=(("u",), ("v", "r")), required=("r",)),
+    Kind("M"),
+    Kind("E", unique=(("w",),), source="N", target="M", high=2),
+    Kind("L", source="M", target="N", low=1, high=2),
+)
+COMMITTED: dict[str, dict[str, Row]] = {
+    "N": {
+        "a": {"k": "a", "u": 1, "v": "x", "r": 1},
+        "b": {"k": "b", "u": 2, "v": None, "r": 1},
+        "c": {"k": "c", "u": None, "v": "x", "r": 2},
+    },
+    "M": {"p": {"k": "p"}, "q": {"k": "q"}},
+    "E": {
+        "1": {"src": "a", "dst": "p", "w": 1},
+        "2": {"src": "a", "dst": "q", "w": None},
+        "3": {"src": "b", "dst": "p", "w": 2},
+    },
+    "L": {
+        "1": {"src": "p", "dst": "a", "x": None},
+        "2": {"src": "q", "dst": "b", "x": 1},
+        "3": {"src": "q", "dst": "c", "x": 2},
+    },
+}
+
+
+def record(kind: str, row_id: str, values: Mapping[str, Any]) -> Record:
+    """A record of graph JSONL."""
+    if kind in "NM":
+        return {"type": kind, "data": {"k": row_id, **{name: value for name, value in values.items() if name != "k"}}}
+    data = {name: value for name, value in values.items() if name not in ("src", "dst")}
+    return {"edge": kind, "from": values["src"], "to": values["dst"], "id": row_id, "data": data}
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[og.Graph]:
+    with tempfile.TemporaryDirectory() as directory:
+        graph = new_graph(Path(directory), SCHEMA)
+        loaded(graph, "append", *(record(kind, k, row) for kind in COMMITTED for k, row in COMMITTED[kind].items()))
+        yield graph
+
+
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+maybe = st.none() | st.integers(1, 3)
+nodes = st.sampled_from("abcd")
+others = st.sampled_from("pqr")
+
+
+@st.composite
+def records(draw: st.DrawFn) -> tuple[str, str, Row]:
+    """A record of any type: what it leaves out is not among its values."""
+    kind = draw(st.sampled_from("NNMEEL"))
+    if kind == "M":
+        return kind, draw(others), {}
+    if kind == "N":
+        row: Row = {"r": draw(st.integers(1, 2)), "u": draw(maybe), "v": draw(st.sampled_from([None, "x", "y"]))}
+        return kind, draw(nodes), {name: value for name, value in row.items() if draw(st.integers(0, 4))}
+    source, target = (nodes, others) if kind == "E" else (others, nodes)
+    ends = {"src": draw(source), "dst": draw(target)}
+    name = "w" if kind == "E" else "x"
+    return kind, draw(st.sampled_from("1234")), ends | ({name: draw(maybe)} if draw(st.booleans()) else {})
+
+
+@pytest.mark.parametrize("examples", [60, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout(1_200)])])
+def test_a_load_refuses_what_dictionaries_refuse(world: og.Graph, examples: int) -> None:
+    @settings(FEW, max_examples=examples, derandomize=examples < 100)
+    @given(mode=st.sampled_from(["append", "merge", "overwrite"]), drawn=st.lists(records(), max_size=9))
+    def check(mode: str, drawn: list[tuple[str, str, Row]]) -> None:
+        if mode != "merge":
+            drawn = [(kind, k, {"r": 1, **row} if kind == "N" else row) for kind, k, row in drawn]
+        given: dict[str, list[Given]] = {}
+        for line, (kind, k, row) in enumerate(drawn, 1):
+            given.setdefault(kind, []).append(Given(line, k, row))
+        expected = Model(KINDS, mode, COMMITTED, given).judge()
+
+        refused, total = verdict(world, mode, [record(*one) for one in drawn])
+
+        assert refused == expected.refused
+        assert total == len(expected.refused) + expected.unplaced
+
+    check()
+
+
+def verdict(graph: og.Graph, mode: str, lines: list[Record]) -> tuple[dict[int, str], int]:
+    """The lines that a load refuses, each with its rule, and how many problems there are in all."""
+    try:
+        loaded(graph, mode, *lines, is_dry_run=True)
+    except LoadError as error:
+        return {one.line: one.rule for one in error.problems if one.line is not None}, error.total
+    return {}, 0
+
+
+# --- columns -----------------------------------------------------------------------------------------
+
+texts = st.text(st.sampled_from("ab\0é"), max_size=4) | st.sampled_from(["a" * 64, "a" * 65, "a" * 64 + "b", "b" * 200])
+columns = st.lists(texts, max_size=40)
+
+
+@given(columns, columns)
+@FEW
+def test_a_set_of_keys_gives_the_first_place_of_each(keys: list[str], values: list[str]) -> None:
+    first = {key: place for place, key in reversed(list(enumerate(keys)))}
+
+    found = KeySet(pa.array(keys, pa.string())).places(pa.array([*values, None], pa.string()))
+
+    assert found.tolist() == [*(first.get(value, -1) for value in values), -1]
+
+
+@given(columns, columns)
+@FEW
+def test_keys_are_told_apart_even_when_all_have_one_hash(keys: list[str], values: list[str]) -> None:
+    first = {key: place for place, key in reversed(list(enumerate(keys)))}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("omnigraph.storage.hashing.Texts.hashes", lambda own: np.zeros(len(own.column), np.uint64))
+
+        found = KeySet(pa.array(keys, pa.string())).places(pa.array(values, pa.string()))
+
+    assert found.tolist() == [first.get(value, -1) for value in values]
+
+
+@given(columns, st.data())
+@FEW
+def test_repeats_are_the_later_of_equal_rows(left: list[str], data: st.DataObject) -> None:
+    right = data.draw(st.lists(st.integers(0, 2), min_size=len(left), max_size=len(left)))
+    pairs = list(zip(left, right, strict=True))
+    expected = [(at, pairs.index(pair)) for at, pair in enumerate(pairs) if pairs.index(pair) < at]
+
+    later, first = repeats([pa.array(left, pa.string()), pa.array(right, pa.int32())])
+
+    assert list(zip(later.tolist(), first.tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.integers(-5, 5), max_size=30), st.booleans())
+@FEW
+def test_repeats_are_found_in_numbers_of_any_kind(values: list[int], is_sorted: bool) -> None:
+    values = sorted(values) if is_sorted else values
+    for type_ in (pa.int32(), pa.int64(), pa.float64(), pa.float32(), pa.date32(), pa.timestamp("us", "UTC")):
+        column = pa.array(values, pa.int32() if type_ == pa.date32() else pa.int64())
+
+        later, _ = repeats([column.cast(type_)])
+
+        assert later.tolist() == [at for at, value in enumerate(values) if value in values[:at]]
+
+
+@given(columns, columns)
+@FEW
+@pytest.mark.parametrize("small", [0, 50_000])
+def test_membership_is_the_same_by_look_up_and_by_join(small: int, values: list[str], others: list[str]) -> None:
+    once = list(dict.fromkeys(others))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("omnigraph.storage.column_sets.SMALL", small)
+
+        mask = is_among(pa.array(values, pa.string()), pa.array(others, pa.string()))
+        places = places_among(pa.array(values, pa.string()), pa.array(once, pa.string()))
+
+    assert mask.tolist() == [value in others for value in values]
+    assert places.tolist() == [once.index(value) if value in once else -1 for value in values]
+
+
+@given(st.lists(st.integers(0, 4), max_size=40))
+@FEW
+def test_ranks_count_the_earlier_rows_of_a_group(groups: list[int]) -> None:
+    assert ranks(np.array(groups, np.int64)).tolist() == [groups[:at].count(group) for at, group in enumerate(groups)]
+
+
+@given(columns)
+@FEW
+def test_a_tally_counts_each_value(values: list[str]) -> None:
+    names, counts = tally(pa.array(values, pa.string()))
+
+    assert dict(zip(names.to_pylist(), counts.tolist(), strict=True)) == {one: values.count(one) for one in values}
+
+
+@pytest.mark.parametrize(
+    "type_, values",
+    [
+        (pa.string(), st.none() | st.sampled_from(["", "a", "b"])),
+        (pa.float64(), st.none() | st.sampled_from([0.0, 1.5])),
+        (pa.bool_(), st.none() | st.booleans()),
+        (pa.large_binary(), st.none() | st.sampled_from([b"", b"a"])),
+        (pa.list_(pa.string()), st.none() | st.lists(st.sampled_from(["", "a"]), max_size=2)),
+        (pa.list_(pa.float32(), 2), st.none() | st.lists(st.sampled_from([0.0, 0.5]), min_size=2, max_size=2)),
+    ],
+)
+@given(data=st.data())
+@FEW
+def test_rows_are_equal_when_they_say_the_same(
+    type_: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    pairs = data.draw(st.lists(st.tuples(values, values), max_size=20))
+    start = data.draw(st.integers(0, 3))
+    one, other = (pa.array([None] * start + [pair[side] for pair in pairs], type_).slice(start) for side in (0, 1))
+
+    assert are_equal(one, other).tolist() == [left == right for left, right in pairs]
+
+
+def test_a_zero_of_the_other_sign_is_another_value() -> None:
+    assert are_equal(pa.array([0.0, -0.0]), pa.array([-0.0, -0.0])).tolist() == [False, True]

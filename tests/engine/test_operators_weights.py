@@ -1,0 +1,118 @@
+"""Counts that are exact, and refuse to overflow."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.operators.compact import compact
+from omnigraph.engine.operators.weights import (
+    CountOverflowError,
+    multiplied,
+    packed,
+    segment_sums,
+    summed,
+    sums_by_position,
+    sums_of_equal,
+    total,
+    unpacked,
+)
+from property_profiles import profile
+
+HUGE = 2**62
+WEIGHTS = st.sampled_from([1, 2, 3, 2**31, 2**53 + 1, 2**60 + 1])
+ROWS = st.lists(st.tuples(st.integers(0, 5), WEIGHTS), max_size=6)
+
+
+def ints(values: list[int]) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+@profile(150)
+@given(st.lists(st.lists(WEIGHTS, max_size=3), max_size=8))
+def test_the_sum_of_a_run_is_exact(runs: list[list[int]]) -> None:
+    values = ints([value for run in runs for value in run])
+
+    assert segment_sums(values, ints([len(run) for run in runs])).tolist() == [sum(run) for run in runs]
+
+
+@profile(150)
+@given(ROWS)
+def test_sums_by_position_and_by_key_are_exact(rows: list[tuple[int, int]]) -> None:
+    positions, weights = ints([row[0] for row in rows]), ints([row[1] for row in rows])
+    expected: Counter[int] = Counter()
+    for position, weight in rows:
+        expected[position] += weight
+
+    dense = sums_by_position(positions, weights, 6)
+    keys, sums = sums_of_equal(positions, weights)
+
+    assert dense.tolist() == [expected[position] for position in range(6)]
+    assert dict(zip(keys.tolist(), sums.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    "overflow",
+    [
+        pytest.param(lambda: multiplied(ints([HUGE]), ints([2])), id="product"),
+        pytest.param(lambda: summed(ints([HUGE]), ints([HUGE])), id="sum"),
+        pytest.param(lambda: total(ints([HUGE, HUGE]), 2), id="total"),
+        pytest.param(lambda: segment_sums(ints([HUGE, HUGE]), ints([2])), id="run"),
+        pytest.param(lambda: sums_by_position(ints([1, 1]), ints([HUGE, HUGE]), 2), id="position"),
+        pytest.param(lambda: sums_of_equal(ints([1, 1]), ints([HUGE, HUGE])), id="key"),
+        pytest.param(
+            lambda: compact(Bindings({"a": ints([1, 1])}, 2, ints([HUGE, HUGE])), ("a",), counts=True), id="rows"
+        ),
+    ],
+)
+def test_what_64_bits_do_not_hold_is_refused(overflow: object) -> None:
+    with pytest.raises(CountOverflowError):
+        overflow()  # type: ignore[operator]  # each parameter is a call
+
+
+def test_large_sums_that_fit_are_not_refused() -> None:
+    assert summed(ints([HUGE]), ints([HUGE - 2**40])).tolist() == [2 * HUGE - 2**40]
+    assert segment_sums(ints([HUGE, HUGE]), ints([1, 1])).tolist() == [HUGE, HUGE]
+    assert sums_by_position(ints([0, 1]), ints([HUGE, HUGE + 1]), 2).tolist() == [HUGE, HUGE + 1]
+
+
+@profile(100)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 4)), min_size=1))
+def test_packed_columns_can_be_unpacked(rows: list[tuple[int, int, int]]) -> None:
+    columns = [ints(list(column)) for column in zip(*rows, strict=True)]
+
+    keys = packed(columns, (10, 3, 5))
+
+    assert keys is not None
+    assert [column.tolist() for column in unpacked(keys, (10, 3, 5))] == [column.tolist() for column in columns]
+
+
+def test_columns_that_64_bits_do_not_hold_are_not_packed() -> None:
+    assert packed([ints([1]), ints([1])], (2**40, 2**40)) is None
+
+
+@profile(150)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))), st.booleans(), st.booleans())
+def test_compacted_rows_are_distinct_and_stand_for_as_many_matches(
+    rows: list[tuple[int, int, int]], counts: bool, is_far: bool
+) -> None:
+    far = 2**40 if is_far else 1  # positions that don't fit into one number together
+    columns = {"a": ints([row[0] * far for row in rows]), "b": ints([row[1] * far for row in rows])}
+    bindings = Bindings(columns, len(rows), ints([row[2] for row in rows]) if counts else None)
+
+    for keep in ((), ("a",), ("a", "b")):
+        found = compact(bindings, keep, counts=counts)
+
+        expected: Counter[tuple[int, ...]] = Counter()
+        for a, b, weight in rows:
+            expected[tuple({"a": a * far, "b": b * far}[name] for name in keep)] += weight
+        keys = list(zip(*(found.columns[name].tolist() for name in keep), strict=True)) if keep else [()] * found.size
+        assert len(set(keys)) == len(keys) == found.size
+        if counts:
+            assert found.weight is not None
+            assert dict(zip(keys, found.weight.tolist(), strict=True)) == expected
+        else:
+            assert set(keys) == set(expected)

@@ -1,0 +1,175 @@
+"""What is kept in memory: within its limit, made once, and shared by whoever reads the same rows."""
+
+import threading
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from omnigraph.clock import SystemClock
+from omnigraph.engine.budget import Budget, QueryCancelledError
+from omnigraph.engine.kept import Kept
+from omnigraph.engine.read_cache import ReadCache
+from omnigraph.options import Options
+from row_worlds import IDS, NODES, live_rows, new_session, rows_of, table_of, view_of, write
+
+
+def size(value: bytes) -> int:
+    return len(value)
+
+
+def test_a_value_is_made_once() -> None:
+    kept, values = Kept(100), iter([b"value"])
+
+    found = [kept.keep(("a",), lambda: next(values), size) for _ in range(3)]
+
+    assert found == [b"value"] * 3
+    assert (kept.stats().hits, kept.stats().misses, kept.stats().nbytes) == (2, 1, 5)
+
+
+def test_what_was_used_least_recently_goes_first() -> None:
+    kept = Kept(10)
+    for name in "abc":
+        kept.keep((name,), lambda: b"xxx", size)
+    kept.keep(("a",), lambda: b"", size)
+
+    kept.keep(("d",), lambda: b"xxx", size)
+
+    assert [(name,) in kept for name in "abcd"] == [True, False, True, True]
+    assert kept.stats().nbytes == 9
+
+
+def test_what_is_larger_than_the_limit_is_not_kept_and_drives_nothing_out() -> None:
+    kept = Kept(10)
+    kept.keep(("a",), lambda: b"xxx", size)
+
+    found = kept.keep(("b",), lambda: b"x" * 11, size)
+
+    assert len(found) == 11
+    assert (("a",) in kept, ("b",) in kept) == (True, False)
+
+
+def test_a_value_that_grows_is_counted_anew() -> None:
+    kept, value = Kept(10), bytearray(b"xx")
+    kept.keep(("a",), lambda: value, len)
+    kept.keep(("b",), lambda: b"xxxx", size)
+    value.extend(b"xxxx")
+
+    kept.grown(("a",), value, len(value))
+
+    assert kept.stats().nbytes == 10
+    kept.grown(("a",), value, 7)
+    assert (kept.stats().nbytes, ("b",) in kept) == (7, False)
+
+
+def test_a_value_that_was_dropped_does_not_come_back_by_growing() -> None:
+    kept, value = Kept(3), b"xx"
+    kept.keep(("a",), lambda: value, size)
+    kept.keep(("b",), lambda: b"yy", size)
+
+    kept.grown(("a",), value, 3)
+
+    assert (("a",) in kept, ("b",) in kept) == (False, True)
+
+
+def test_threads_wait_for_the_one_that_makes() -> None:
+    kept, made, found = Kept(100), [], []
+    is_making, may_end = threading.Event(), threading.Event()
+
+    def make() -> bytes:
+        is_making.set()
+        may_end.wait(10)
+        made.append(1)
+        return b"value"
+
+    threads = [threading.Thread(target=lambda: found.append(kept.keep(("a",), make, size))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    is_making.wait(10)
+    may_end.set()
+    for thread in threads:
+        thread.join()
+
+    assert (len(made), found) == (1, [b"value"] * 6)
+
+
+def test_when_a_making_fails_the_next_one_tries() -> None:
+    kept = Kept(100)
+
+    def fail() -> bytes:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        kept.keep(("a",), fail, size)
+
+    assert kept.keep(("a",), lambda: b"value", size) == b"value"
+
+
+def test_a_query_that_is_cancelled_does_not_wait_any_longer() -> None:
+    kept, may_end, is_making = Kept(100), threading.Event(), threading.Event()
+
+    def make() -> bytes:
+        is_making.set()
+        may_end.wait(10)
+        return b"value"
+
+    maker = threading.Thread(target=lambda: kept.keep(("a",), make, size))
+    maker.start()
+    is_making.wait(10)
+    budget = Budget(SystemClock())
+    budget.cancel()
+
+    with pytest.raises(QueryCancelledError):
+        kept.keep(("a",), lambda: b"other", size, budget)
+
+    may_end.set()
+    maker.join()
+
+
+def test_what_a_query_holds_outlives_its_eviction(tmp_path: Path) -> None:
+    session = new_session(tmp_path / "g")
+    write(session, NODES, append=table_of(session, live_rows(Random(1), IDS)))
+    cache = ReadCache(Options(cache_bytes=1_400))
+    rows = rows_of(session, cache=cache)
+    held = rows.whole("code")
+    before = held.to_pylist()
+
+    for name in ("age", "rank", "name", "ok", "color", "id", "tags"):
+        rows.codes(name) if name != "tags" else rows.whole(name)
+
+    assert not rows.is_resident("code")
+    assert held.to_pylist() == before
+    assert cache.stats().nbytes <= 1_400
+
+
+def test_equal_pins_give_equal_rows(tmp_path: Path) -> None:
+    session = new_session(tmp_path / "g")
+    view = view_of(session)
+
+    assert session.reads.rows(view, view.type("P")) is session.reads.rows(view, view.type("P"))
+
+
+def test_another_catalog_gives_rows_of_its_own_types_with_the_same_columns(tmp_path: Path) -> None:
+    session = new_session(tmp_path / "g")
+    write(session, NODES, append=table_of(session, live_rows(Random(1), IDS)))
+    one, other = view_of(session), view_of(session)
+    session.reads.rows(one, one.type("P")).whole("code")
+
+    found = session.reads.rows(other, other.type("P"))
+
+    assert found.type is other.type("P")
+    assert found.is_resident("code")
+
+
+def test_a_quarter_of_the_machine_is_the_usual_limit() -> None:
+    assert ReadCache(Options()).kept.limit_bytes > 2**20
+    assert ReadCache(Options(cache_bytes=7)).kept.limit_bytes == 7
+
+
+def test_a_search_structure_is_kept_beside_columns(tmp_path: Path) -> None:
+    session = new_session(tmp_path / "g")
+
+    made = session.reads.keep(("postings", "P", "name"), lambda: {"word": [1, 2]}, lambda _: 100)
+
+    assert session.reads.keep(("postings", "P", "name"), dict, lambda _: 0) is made
+    assert session.reads.stats().nbytes >= 100

@@ -1,0 +1,179 @@
+"""Records that a load leaves out: kept with their reasons, so that they can be mended and loaded again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from load_calls import Record, edge, loaded, node, person
+from mutating import column, new_graph
+from omnigraph.ops.load import GraphSource, LoadError, LoadInput
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return new_graph(tmp_path)
+
+
+BAD: tuple[Record | str, ...] = (
+    person("a", email="x@"),
+    '{"type": "Person", "data": {"name": "bad", "age": "old"}}',
+    "no record at all",
+    person("b", age=999),
+    person("c", email="x@"),
+    edge("Knows", "a", "c"),
+    edge("Knows", "a", "zed"),
+    edge("Knows", "a", "a", since=5),
+    person("a", age=3),
+)
+REASONS = [2, 3, 4, 9, 5, 6, 7]
+
+
+@pytest.fixture
+def kept(graph: og.Graph, tmp_path: Path) -> Path:
+    """The directory of what was left out of `BAD`."""
+    directory = tmp_path / "bad"
+    result = loaded(graph, "append", *BAD, on_error=directory)
+    assert result.rejected == 7
+    assert result.quarantine == str(directory)
+    return directory
+
+
+def test_bad_records_are_left_out_and_the_rest_is_loaded(graph: og.Graph, kept: Path) -> None:
+    assert sorted(path.name for path in kept.iterdir()) == ["reasons.jsonl", "rejected.jsonl"]
+    assert column(graph, "Person", "id") == ["a"]
+    assert column(graph, "Knows", "since") == [5]
+
+
+def test_reasons_tell_of_each_rejected_record_in_turn(kept: Path) -> None:
+    rejected = (kept / "rejected.jsonl").read_text().splitlines()
+    reasons = [json.loads(line) for line in (kept / "reasons.jsonl").read_text().splitlines()]
+
+    assert sorted(one["line"] for one in reasons) == sorted(REASONS)
+    by_line: dict[int, tuple[Any, dict[str, object]]] = {
+        one["line"]: (json.loads(text) if text[0] == "{" else text, one)
+        for text, one in zip(rejected, reasons, strict=True)
+    }
+    assert by_line[3][0] == BAD[2]
+    assert by_line[2][0]["data"] == {"name": "bad", "age": "old"}
+    assert by_line[5][0]["data"]["email"] == "x@"
+    assert by_line[5][1] == {
+        "file": "in.jsonl",
+        "line": 5,
+        "type": "Person",
+        "property": "email",
+        "value": '"x@"',
+        "rule": "unique",
+        "message": "@unique violation on Person.email: 'x@' is held by 'a' and 'c'",
+    }
+    assert by_line[6][1]["message"] == "Knows.to: no Person 'c'"
+
+
+def test_mended_records_can_be_loaded_again(graph: og.Graph, kept: Path) -> None:
+    path = kept / "rejected.jsonl"
+    text = path.read_text().replace('"old"', "1").replace("no record at all", "").replace("999", "99")
+    text = text.replace('"c","age":null,"email":"x@"', '"c","age":null,"email":"y@"').replace("zed", "bad")
+    path.write_text("".join(f"{line}\n" for line in text.splitlines() if '"name":"a"' not in line))
+
+    result = loaded(graph, "append", inputs=LoadInput(graph=(GraphSource(data=path),)), on_error=kept)
+
+    assert result.rejected == 0
+    assert column(graph, "Person", "id") == ["a", "b", "bad", "c"]
+    assert sorted(column(graph, "Knows", "dst")) == ["a", "bad", "c"]
+
+
+def test_records_of_an_earlier_load_are_not_lost(graph: og.Graph, kept: Path) -> None:
+    before = (kept / "rejected.jsonl").read_bytes()
+
+    with pytest.raises(og.OmnigraphError, match=r"rejected\.jsonl of an earlier load"):
+        loaded(graph, "append", person("x", age=-1), on_error=kept)
+
+    assert (kept / "rejected.jsonl").read_bytes() == before
+
+
+def test_what_was_left_out_again_takes_the_place_of_what_was_there(graph: og.Graph, kept: Path) -> None:
+    path = kept / "rejected.jsonl"
+
+    result = loaded(graph, "append", inputs=LoadInput(graph=(GraphSource(data=path),)), on_error=kept)
+
+    assert result.rejected == 7  # they are as bad as they were
+    assert len(path.read_text().splitlines()) == 7
+
+
+def test_nothing_is_kept_when_nothing_is_wrong(graph: og.Graph, tmp_path: Path) -> None:
+    result = loaded(graph, "append", person("a"), on_error=tmp_path / "bad")
+
+    assert result.quarantine is None
+    assert not (tmp_path / "bad").exists()
+
+
+def test_too_many_bad_records_fail_the_load_and_are_kept(graph: og.Graph, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    before = graph.snapshot().commit.id
+
+    with pytest.raises(LoadError) as caught:
+        loaded(graph, "append", *BAD, on_error=bad, max_errors=6)
+
+    assert caught.value.total == 7
+    assert caught.value.quarantine == str(bad)
+    assert graph.snapshot().commit.id == before
+    assert len((bad / "rejected.jsonl").read_text().splitlines()) == 7
+
+
+def test_as_many_bad_records_as_may_be_are_fine(graph: og.Graph, tmp_path: Path) -> None:
+    assert loaded(graph, "append", *BAD, on_error=tmp_path / "bad", max_errors=7).commit_id is not None
+
+
+def test_a_repeated_load_tells_what_was_left_out(graph: og.Graph, tmp_path: Path) -> None:
+    first = loaded(graph, "append", person("a"), person("b", age=-1), on_error=tmp_path / "bad", idempotency_key="k")
+
+    again = loaded(graph, "append", "unread", on_error=tmp_path / "bad", idempotency_key="k")
+
+    assert again == first
+    assert again.rejected == 1
+
+
+def test_a_merge_keeps_partial_records_as_they_came(graph: og.Graph, tmp_path: Path) -> None:
+    loaded(graph, "append", person("a", email="x@"), person("b", age=4))
+
+    loaded(graph, "merge", person("b", email="x@"), on_error=tmp_path / "bad")
+
+    (text,) = (tmp_path / "bad" / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(text) == {"type": "Person", "data": {"name": "b", "email": "x@"}}
+
+
+def test_a_value_that_a_refused_record_would_have_freed_is_still_held(graph: og.Graph, tmp_path: Path) -> None:
+    loaded(graph, "append", person("a", email="x@"), person("b", email="y@"), person("c", email="z@"))
+
+    result = loaded(
+        graph,
+        "merge",
+        person("a", email="z@"),  # held by c, which stays as it is
+        person("b", email="x@"),  # would be free if a changed
+        person("d", email="y@"),  # would be free if b changed
+        on_error=tmp_path / "bad",
+    )
+
+    assert result.rejected == 3
+    assert result.commit_id is None
+    assert column(graph, "Person", "email") == ["x@", "y@", "z@"]
+
+
+def test_a_node_that_loses_its_edges_is_left_out_too(graph: og.Graph, tmp_path: Path) -> None:
+    records = (node("Team", name="t"), edge("Leads", "t", "zed"), node("Team", name="u"), edge("Leads", "u", "a"))
+
+    result = loaded(graph, "append", person("a"), *records, on_error=tmp_path / "bad")
+
+    assert result.rejected == 2
+    assert column(graph, "Team", "id") == ["u"]
+
+
+def test_blobs_of_rejected_records_are_kept(tmp_path: Path) -> None:
+    graph = new_graph(tmp_path, "node F { k: String @key  n: I64?  b: Blob?  @unique(n) }")
+
+    loaded(graph, "append", node("F", k="a", n=1), node("F", k="b", n=1, b="base64:AAEC"), on_error=tmp_path / "bad")
+
+    (text,) = (tmp_path / "bad" / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(text)["data"] == {"k": "b", "n": 1, "b": "base64:AAEC"}

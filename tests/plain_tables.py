@@ -1,0 +1,180 @@
+"""Tables in memory, and matches given by hand: what the parts behind a pattern are tested with."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.clock import SystemClock
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.output.finish import Answer, finish
+from omnigraph.engine.predicates import Inputs
+from omnigraph.engine.reading import Reading
+from omnigraph.lang.query_parser import parse_queries
+from omnigraph.lang.source import Source
+from omnigraph.query.bind import bind_query
+from omnigraph.query.ir import ReadQuery
+from omnigraph.query.params import check_params
+from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.catalog import AnyType, Catalog
+from reference_reader import NOW, Match, PlainGraph, Record, _Reader
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """The name of a table version."""
+
+    path: str
+    version: int = 1
+
+
+class PlainRows:
+    """Stands in for `TableRows`; counts what is read of it."""
+
+    def __init__(self, type_: AnyType, records: Sequence[Record]) -> None:
+        self.type, self.table = type_, PlainTable(type_.name)
+        self.size = self.count = len(records)
+        schema = arrow_schema(type_)
+        names = {name: f"@{name}" if name in ("id", "src", "dst") else name for name in schema.names}
+        self.columns = {
+            name: pa.array([_stored(record.get(names[name])) for record in records], schema.field(name).type)
+            for name in schema.names
+        }
+        self.read: list[tuple[str, int]] = []
+
+    def values(self, column: str, at: Any, budget: Budget | None = None) -> pa.Array:
+        del budget
+        self.read.append((column, len(at)))
+        return self.columns[column].take(pa.array(at, pa.int64()))
+
+    def whole(self, column: str, budget: Budget | None = None) -> pa.Array:
+        del budget
+        return self.columns[column]
+
+    def is_resident(self, column: str) -> bool:
+        return column in self.columns
+
+    def codes(self, column: str, budget: Budget | None = None) -> tuple[Any, pa.Array]:
+        del budget
+        values = self.columns[column]
+        if pa.types.is_floating(values.type):
+            values = pc.add(values, pa.scalar(0.0, values.type))
+        encoded = values.dictionary_encode()
+        return np.asarray(encoded.indices.fill_null(-1), np.int32), encoded.dictionary
+
+
+@dataclass
+class PlainCache:
+    """Stands in for `ReadCache`."""
+
+    kept: dict[Any, Any] = field(default_factory=dict)
+
+    def keep(self, key: Any, make: Callable[[], Any], nbytes: Callable[[Any], int], budget: Any = None) -> Any:
+        del budget
+        if key not in self.kept:
+            self.kept[key] = make()
+            assert nbytes(self.kept[key]) >= 0
+        return self.kept[key]
+
+
+@dataclass
+class PlainReading:
+    """Stands in for `Reading`."""
+
+    tables: Mapping[str, PlainRows]
+    inputs: Inputs
+    budget: Budget
+    cache: PlainCache = field(default_factory=PlainCache)
+
+    def rows(self, type_name: str) -> PlainRows:
+        return self.tables[type_name]
+
+
+@dataclass(frozen=True)
+class World:
+    """A catalog and its records; matches are given by position."""
+
+    catalog: Catalog
+    records: Mapping[str, Sequence[Record]]
+
+    def reading(self, params: Mapping[str, Any] | None = None, budget: Budget | None = None) -> Reading:
+        """All that a read works with."""
+        types: list[AnyType] = [*self.catalog.nodes.values(), *self.catalog.edges.values()]
+        tables = {type_.name: PlainRows(type_, self.records.get(type_.name, ())) for type_ in types}
+        made = PlainReading(tables, Inputs(params or {}, NOW), budget or Budget(SystemClock()))
+        return cast("Reading", made)
+
+    def query(self, text: str) -> ReadQuery:
+        """A correct read."""
+        source = Source(text)
+        (tree,) = parse_queries(source).require(source).queries
+        query = bind_query(tree, self.catalog).require(source)
+        assert isinstance(query, ReadQuery)
+        return query
+
+    def answer(
+        self,
+        query: ReadQuery,
+        columns: Mapping[str, Sequence[int]],
+        weight: Sequence[int] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """What the engine makes of these matches."""
+        size = len(next(iter(columns.values()))) if columns else 1
+        arrays = {name: np.array(positions, np.int64) for name, positions in columns.items()}
+        bindings = Bindings(arrays, size, None if weight is None else np.array(weight, np.int64))
+        return finish(query, bindings, self.reading(check_params(query.params, params or {})))
+
+    def rows(
+        self,
+        text: str,
+        columns: Mapping[str, Sequence[int]],
+        weight: Sequence[int] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a query's result over these matches."""
+        answer = self.answer(self.query(text), columns, weight, params)
+        return tuples(answer.fetch(0, answer.size))
+
+    def expected(
+        self,
+        text: str,
+        columns: Mapping[str, Sequence[int]],
+        weight: Sequence[int] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """The same by the plainest Python; a match stands there as often as its weight says."""
+        query = self.query(text)
+        types = query.pattern.types
+        size = len(next(iter(columns.values())))
+        matches: list[Match] = [
+            {name: self.records[types[name].name][positions[row]] for name, positions in columns.items()}
+            for row in range(size)
+            for _ in range(1 if weight is None else weight[row])
+        ]
+        reader = _GivenMatches(query, PlainGraph(), params or {})
+        reader.given = matches
+        return reader.answer().rows
+
+
+class _GivenMatches(_Reader):
+    """Reads matches that are there already."""
+
+    given: Sequence[Match] = ()
+
+    def matches(self, pattern: Any, outside: Match) -> Any:
+        del pattern, outside
+        return iter(self.given)
+
+
+def tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """The rows of a batch."""
+    return [tuple(row.values()) for row in batch.to_pylist()]
+
+
+def _stored(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

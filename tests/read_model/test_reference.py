@@ -1,0 +1,233 @@
+"""The engine answers like the reference reader: random graphs, random queries, every way to store and to read them."""
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import omnigraph as og
+from omnigraph.clock import SystemClock
+from omnigraph.lang.query_parser import parse_queries
+from omnigraph.lang.source import Source
+from omnigraph.ops.session import Session
+from omnigraph.options import Options, Traversal
+from omnigraph.query.bind import bind_query
+from omnigraph.query.expr import EdgeRef, Entity, Expr, NodeRef
+from omnigraph.query.ir import ReadQuery
+from omnigraph.query.params import check_params
+from omnigraph.runtime import Runtime
+from omnigraph.schema.arrow import arrow_type
+from property_profiles import profile
+from read_queries import Asked, Triple, random_triple, triples
+from read_seeding import Arm, Indexes, Past, grown, seed
+from read_thresholds import as_if_large, gone
+from reference_reader import NOW, PlainGraph, SumOverflowError, answer
+from worlds import FAST
+
+ARMS = [Arm(past, indexes) for past in Past for indexes in Indexes]
+TINY_CACHE = 2_000
+
+
+class FixedClock(SystemClock):
+    """Time passes, but the date is always the same."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A way to read: settings, and whether the engine is made to believe that the graph is large."""
+
+    name: str
+    options: Options
+    is_large: bool = False
+
+
+CSR, INDEXED = (replace(FAST, traversal_mode=mode) for mode in (Traversal.CSR, Traversal.INDEXED))
+READERS = (
+    Reader("csr", CSR),
+    Reader("indexed", INDEXED),
+    Reader("no room to keep anything", replace(FAST, cache_bytes=0)),
+    Reader("as if large, csr", CSR, is_large=True),
+    Reader("as if large, by what the one before left on disk", CSR, is_large=True),
+    Reader("as if large, indexed", INDEXED, is_large=True),
+    Reader("as if large, little room", replace(FAST, cache_bytes=TINY_CACHE), is_large=True),
+)
+FOLLOWERS = (Reader("follows, csr", CSR), Reader("follows as if large", FAST, is_large=True))
+"""Those who read after every commit, and extend what they know."""
+SHARDS = 4
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_the_engine_answers_like_the_reference(shard: int, tmp_path: Path) -> None:
+    for number in range(shard, 40, SHARDS):
+        compare(number, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_the_engine_answers_like_the_reference_for_long(shard: int, tmp_path: Path) -> None:
+    first = SystemRandom().randrange(2**32)
+
+    for number in range(first + shard, first + 4_000, SHARDS):
+        compare(number, tmp_path, queries=10, most_nodes=10, most_edges=25)
+
+
+@pytest.mark.soak
+def test_a_small_example_is_found_for_what_differs(tmp_path: Path) -> None:
+    @settings(profile(500), derandomize=False)
+    @given(triples(), st.sampled_from(ARMS))
+    def check(triple: Triple, arm: Arm) -> None:
+        compare_all(triple, arm, tmp_path / "g")
+
+    check()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shard", range(40))
+def test_every_way_to_read_a_larger_graph_gives_the_same(shard: int, tmp_path: Path) -> None:
+    chance = Random(shard)
+    triple = random_triple(chance, queries=8, most_nodes=150, most_edges=400)
+    session = seed(tmp_path / "g", triple.world, chance.choice(ARMS))
+
+    answers = {reader.name: [_limited(reader, session.uri, asked) for asked in triple.queries] for reader in READERS}
+
+    for name, found in answers.items():
+        for asked, first, other in zip(triple.queries, answers["csr"], found, strict=True):
+            if first is not None and other is not None:
+                assert_same(replace(first, is_ordered="limit" in asked.text), other, f"{name}:\n{asked.text}")
+
+
+def _limited(reader: Reader, uri: str, asked: Asked) -> "Rows | None":
+    """The answer; None when there are too many matches to look at, as a product of hundreds of nodes may have."""
+    with as_if_large(chunk_rows=64, cells=2_048) if reader.is_large else nullcontext():
+        found = found_by(opened(uri, reader), asked, memory_bytes=2**22)
+    return None if found.failure == "query_memory" else found
+
+
+def test_every_limit_that_is_lowered_here_is_there() -> None:
+    assert gone() == []
+
+
+def compare(number: int, root: Path, **sizes: int) -> None:
+    """One random graph with its queries, always the same for a number."""
+    chance = Random(number)
+    triple, arm = random_triple(chance, **sizes), chance.choice(ARMS)
+    try:
+        compare_all(triple, arm, root / str(number))
+    except BaseException as error:
+        error.add_note(f"example {number}: {arm}\n{triple.world.schema}\n{triple.world.graph}")
+        raise
+
+
+def compare_all(triple: Triple, arm: Arm, place: Path) -> None:
+    """Read a graph in every way, after each commit or at the end."""
+    followers: list[tuple[Reader, og.Graph]] = []
+    expected: list[Rows] = []
+    for session, held in grown(place, triple.world, arm):
+        expected = [expectation(asked, held, session) for asked in triple.queries]
+        followers = followers or [(reader, opened(session.uri, reader)) for reader in FOLLOWERS]
+        for reader, graph in followers:
+            check_answers(reader, graph, triple.queries, expected)
+    for reader in READERS:
+        check_answers(reader, opened(str(place), reader), triple.queries, expected)
+    shutil.rmtree(place)
+
+
+def check_answers(reader: Reader, graph: og.Graph, queries: Sequence[Asked], expected: Sequence["Rows"]) -> None:
+    """Fails at the first answer that is not the expected one."""
+    with as_if_large() if reader.is_large else nullcontext():
+        for asked, wanted in zip(queries, expected, strict=True):
+            assert_same(wanted, found_by(graph, asked), f"{reader.name}:\n{asked.text}{dict(asked.params)}")
+        graph._session.reads.settle()
+
+
+# --- what is expected, what is found ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An answer to compare: Arrow types by column, and plain rows. A failure has its code and no rows."""
+
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    rows: tuple[Any, ...] = ()
+    is_ordered: bool = True
+    failure: str | None = None
+
+
+def expectation(asked: Asked, graph: PlainGraph, session: Session) -> Rows:
+    """What the reference answers."""
+    source = Source(asked.text)
+    (tree,) = parse_queries(source).require(source).queries
+    bound = bind_query(tree, session.catalog(session.snapshot())).require(source)
+    assert isinstance(bound, ReadQuery)
+    try:
+        found = answer(bound, graph, check_params(bound.params, asked.params))
+    except SumOverflowError:
+        return Rows(failure="aggregate_overflow")
+    types = {column.name: _arrow(column.value) for column in bound.output}
+    return Rows(types, tuple(_plain(row) for row in found.rows), found.is_ordered)
+
+
+def found_by(graph: og.Graph, asked: Asked, memory_bytes: int | None = None) -> Rows:
+    """What the engine answers."""
+    try:
+        table = graph.query(asked.text, params=asked.params, memory_bytes=memory_bytes).to_arrow()
+    except og.OmnigraphError as error:
+        return Rows(failure=error.code)
+    types = {field.name: field.type for field in table.schema}
+    return Rows(types, tuple(_plain(tuple(row.values())) for row in table.to_pylist()))
+
+
+def assert_same(expected: Rows, found: Rows, about: str) -> None:
+    """Fails with the query and both answers."""
+    assert found.failure == expected.failure, about
+    assert found.types == expected.types, about
+    if expected.is_ordered:
+        is_same = len(expected.rows) == len(found.rows) and all(map(_is_same, expected.rows, found.rows))
+    else:
+        is_same = Counter(expected.rows) == Counter(found.rows)
+    assert is_same, f"{about}\nexpected {expected.rows}\nfound    {found.rows}"
+
+
+def _is_same(expected: Any, found: Any) -> bool:
+    """Equal; scores may differ in their last digits."""
+    if isinstance(expected, tuple) and isinstance(found, tuple):
+        return len(expected) == len(found) and all(map(_is_same, expected, found))
+    if isinstance(expected, float) and isinstance(found, float) and expected != found:
+        return math.isclose(expected, found, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(expected == found)
+
+
+def _plain(value: Any) -> Any:
+    """Hashable and comparable: lists and objects are tuples."""
+    if isinstance(value, Mapping):
+        return tuple((name, _plain(item)) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    return value
+
+
+def _arrow(expr: Expr) -> pa.DataType:
+    if isinstance(expr, Entity):
+        ids = [pa.field(part.value, pa.utf8(), nullable=False) for part in expr.ids]
+        return pa.struct(ids + [pa.field(p.name, arrow_type(p.type), nullable=p.nullable) for p in expr.fields])
+    assert not isinstance(expr.type, NodeRef | EdgeRef)
+    return arrow_type(expr.type)
+
+
+def opened(uri: str, reader: Reader) -> og.Graph:
+    """A fresh handle, with nothing read yet."""
+    return og.Graph.open(uri, is_read_only=False, runtime=Runtime(options=reader.options, clock=FixedClock()))

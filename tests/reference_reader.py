@@ -1,0 +1,393 @@
+"""What a bound read means, in the plainest Python: the engine's answers are compared with these.
+
+One record at a time, no index, no rewriting, nothing shared with the engine. Where a rule of the language leaves a
+choice, the docstrings here say which one is taken.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import fsum
+from typing import Any, TypeAlias
+
+from omnigraph.query.expr import (
+    Aggregate,
+    And,
+    Bm25,
+    Compare,
+    Const,
+    Contains,
+    EdgeRef,
+    Entity,
+    EntityType,
+    Expr,
+    Fold,
+    Identity,
+    In,
+    IsNull,
+    Nearest,
+    Not,
+    Now,
+    Op,
+    Or,
+    ParamRef,
+    Prop,
+    Rrf,
+    StartsWith,
+    TextMatch,
+    variables,
+)
+from omnigraph.query.ir import Direction, Hop, Pattern, ReadQuery
+from omnigraph.schema.types import Scalar
+from reference_search import cosine_distance, fuses, relevances, text_matches
+
+Record: TypeAlias = Mapping[str, Any]
+"""A node or edge: its properties by name, and `@id` (of an edge also `@src` and `@dst`)."""
+Match: TypeAlias = Mapping[str, Record]
+"""What each variable is bound to."""
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+I64_RANGE = range(-(2**63), 2**63)
+OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+
+
+class SumOverflowError(Exception):
+    """A sum that 64 bits can't hold: the query has no answer."""
+
+
+@dataclass(frozen=True)
+class PlainGraph:
+    """The records of each type, in any order."""
+
+    nodes: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    edges: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+
+    def records(self, type_: EntityType) -> Sequence[Record]:
+        """All of a type."""
+        return (self.edges if isinstance(type_, EdgeRef) else self.nodes).get(type_.name, ())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Column names and rows; `is_ordered` says whether the order of the rows means something."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    is_ordered: bool
+
+
+def answer(query: ReadQuery, graph: PlainGraph, params: Mapping[str, Any] | None = None) -> Answer:
+    """The rows of a read; SumOverflowError when it has none."""
+    return _Reader(query, graph, params or {}).answer()
+
+
+class _Reader:
+    def __init__(self, query: ReadQuery, graph: PlainGraph, params: Mapping[str, Any]) -> None:
+        self.query, self.graph, self.params = query, graph, params
+        self.scores: dict[Expr, dict[str, float]] = {}
+
+    def answer(self) -> Answer:
+        query = self.query
+        found = list(self.matches(query.pattern, {}))
+        if query.rank is not None:
+            self.scores[query.rank] = self.rank(query.rank, found)
+        rows = self.groups(found) if query.grouping else [_Row(self, match, {}) for match in found]
+        if query.rank is not None:  # a row that the rank leaves out is no row of the answer
+            rows = [row for row in rows if row.value(query.rank) is not None]
+        if query.distinct:
+            rows = list({tuple(_identity(row.value(c.value)) for c in query.output): row for row in rows}.values())
+        if query.is_ordered:
+            self.sort(rows)
+            start = self.count(query.offset, 0)
+            rows = rows[start : start + self.count(query.limit, len(rows))]
+        shown = [tuple(row.value(column.value) for column in query.output) for row in rows]
+        return Answer(tuple(column.name for column in query.output), shown, query.is_ordered)
+
+    # --- matches -----------------------------------------------------------------------------------
+
+    def matches(self, pattern: Pattern, outside: Match) -> Iterator[Match]:
+        """Every way to bind the pattern's variables so that all hops and filters hold, by trying all records.
+
+        A condition is tested as soon as the last of its variables is bound.
+        """
+        own = list(pattern.types.items())
+        conditions = list(self._conditions(pattern))
+        known = set(outside)
+        stages = [self._decidable(conditions, known)]
+        for name, _ in own:
+            known.add(name)
+            stages.append(self._decidable(conditions, known))
+
+        def extend(match: Match, bound: int) -> Iterator[Match]:
+            if not all(holds(match) for holds in stages[bound]):
+                return
+            if bound == len(own):
+                if not any(self._has_match(block.pattern, match) for block in pattern.absent):
+                    yield match
+                return
+            name, type_ = own[bound]
+            for record in self.graph.records(type_):
+                yield from extend({**match, name: record}, bound + 1)
+
+        yield from extend(outside, 0)
+
+    def _has_match(self, pattern: Pattern, outside: Match) -> bool:
+        return next(self.matches(pattern, outside), None) is not None
+
+    def _conditions(self, pattern: Pattern) -> Iterator[tuple[set[str], Callable[[Match], bool]]]:
+        """Each condition with the variables that it reads."""
+        filters = list(pattern.filters)
+        filters += [predicate for node in pattern.nodes for predicate in node.filters]
+        filters += [predicate for hop in pattern.hops for predicate in hop.filters]
+        for predicate in filters:
+            yield set(variables(predicate)), self._is_true(predicate)
+        for hop in pattern.hops:
+            names = {hop.source, hop.target} | ({hop.edge_variable} if hop.edge_variable else set())
+            yield names, self._follows(hop)
+
+    def _is_true(self, predicate: Expr) -> Callable[[Match], bool]:
+        return lambda match: self.value(predicate, match) is True
+
+    @staticmethod
+    def _decidable(
+        conditions: list[tuple[set[str], Callable[[Match], bool]]], known: set[str]
+    ) -> list[Callable[[Match], bool]]:
+        """Takes out those that can be tested now."""
+        ready = [condition for condition in conditions if condition[0] <= known]
+        conditions[:] = [condition for condition in conditions if not condition[0] <= known]
+        return [holds for _, holds in ready]
+
+    def _follows(self, hop: Hop) -> Callable[[Match], bool]:
+        source, target, edge = hop.source, hop.target, hop.edge_variable
+        if edge is not None:  # one match for each edge: this very edge lies between the two
+            return lambda match: _lies_between(match[edge], hop.direction, *_ids(match, source, target))
+        distances = self.distances(hop)
+        return lambda match: hop.low <= distances.get(_ids(match, source, target), 0) <= hop.high
+
+    def distances(self, hop: Hop) -> dict[tuple[str, str], int]:
+        """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""
+        steps: dict[str, set[str]] = {}
+        for edge in self.graph.edges.get(hop.edge.name, ()):
+            if hop.direction is not Direction.IN:
+                steps.setdefault(edge["@src"], set()).add(edge["@dst"])
+            if hop.direction is not Direction.OUT:
+                steps.setdefault(edge["@dst"], set()).add(edge["@src"])
+        found: dict[tuple[str, str], int] = {}
+        for start in steps:
+            found.update({(start, node): distance for node, distance in _reached(steps, start).items()})
+            if hop.direction is Direction.BOTH:
+                found[start, start] = _undirected_cycle(steps, start)
+        return found
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def value(self, expr: Expr, match: Match) -> Any:  # noqa: PLR0911 - one line for each kind of expression
+        """The value of an expression in one match; a predicate is True, False or None (unknown)."""
+        match expr:
+            case Const():
+                return expr.value
+            case ParamRef():
+                return self.params[expr.name]
+            case Now():
+                return NOW
+            case Prop():
+                return match[expr.variable].get(expr.name)
+            case Identity():
+                return match[expr.variable]["@" + expr.part.value]
+            case Entity():
+                record = match[expr.variable]
+                shown = {part.value: record["@" + part.value] for part in expr.ids}
+                return shown | {prop.name: record.get(prop.name) for prop in expr.fields}
+            case IsNull():
+                return (self.value(expr.operand, match) is None) != expr.negated
+            case Not():
+                return _negated(self.value(expr.term, match))
+            case And():
+                return _all(self.value(term, match) for term in expr.terms)
+            case Or():
+                return _negated(_all(_negated(self.value(term, match)) for term in expr.terms))
+            case Compare():
+                return self._of_both(OPERATORS[expr.op], expr.left, expr.right, match)
+            case In():
+                return self._of_both(lambda item, items: item in items, expr.element, expr.collection, match)
+            case Contains():
+                return self._of_both(lambda text, part: part in text, expr.text, expr.part, match)
+            case StartsWith():
+                return self._of_both(str.startswith, expr.text, expr.prefix, match)
+            case TextMatch():
+                edits = None if expr.edits is None else self.value(expr.edits, match)
+                found = lambda text, query: text_matches(expr.mode, text, query, edits)  # noqa: E731 - as above
+                return self._of_both(found, expr.prop, expr.query, match)
+            case Nearest() | Bm25():
+                return self._score(expr).get(match[expr.prop.variable]["@id"])
+            case Rrf():
+                return self._score(expr).get(match[expr.first.prop.variable]["@id"])
+            case Aggregate():
+                raise AssertionError("an aggregate is a value of a group, not of a match")
+
+    def _of_both(self, function: Callable[[Any, Any], bool], left: Expr, right: Expr, match: Match) -> bool | None:
+        a, b = self.value(left, match), self.value(right, match)
+        return None if a is None or b is None else function(a, b)
+
+    # --- ranks -------------------------------------------------------------------------------------
+
+    def _score(self, expr: Nearest | Bm25 | Rrf) -> dict[str, float]:
+        if expr not in self.scores:
+            self.scores[expr] = self.rank(expr, list(self.matches(self.query.pattern, {})))
+        return self.scores[expr]
+
+    def rank(self, rank: Nearest | Bm25 | Rrf, found: Sequence[Match]) -> dict[str, float]:
+        """The score of every candidate that has one: a candidate is what the variable is bound to in some match."""
+        if isinstance(rank, Rrf):
+            first, second = self.rank(rank.first, found), self.rank(rank.second, found)
+            wanted = self.count(self.query.limit, 0) + self.count(self.query.offset, 0)
+            lists = _best(rank.first, first), _best(rank.second, second)
+            fused = fuses(*lists, k=self.value(rank.k, {}), length=max(4 * wanted, 100))
+            return {match[rank.first.prop.variable]["@id"]: 0.0 for match in found} | fused
+        name, asked = rank.prop.name, self.value(rank.query, {})
+        candidates = {match[rank.prop.variable]["@id"]: match[rank.prop.variable] for match in found}
+        if isinstance(rank, Nearest):
+            vectors = {id_: record.get(name) for id_, record in candidates.items()}
+            return {id_: cosine_distance(v, asked) for id_, v in vectors.items() if v is not None}
+        type_ = self.query.pattern.types[rank.prop.variable]
+        texts = {record["@id"]: record.get(name) for record in self.graph.records(type_)}
+        return {id_: score for id_, score in relevances(texts, asked).items() if id_ in candidates}
+
+    # --- groups ------------------------------------------------------------------------------------
+
+    def groups(self, found: Sequence[Match]) -> list["_Row"]:
+        """One row for each combination of keys; without keys always one."""
+        grouping = self.query.grouping
+        assert grouping is not None
+        members: dict[tuple[Any, ...], list[Match]] = {} if grouping.keys else {(): []}
+        for match in found:
+            key = tuple(_identity(self.value(expr, match)) for expr in grouping.keys)
+            members.setdefault(key, []).append(match)
+        return [
+            _Row(self, group[0] if group else {}, {expr: self.fold(expr, group) for expr in grouping.aggregates})
+            for group in members.values()
+        ]
+
+    def fold(self, aggregate: Aggregate, group: Sequence[Match]) -> Any:
+        """The aggregate's value over the matches of a group."""
+        if aggregate.argument is None:
+            return len(group)
+        values = [value for match in group if (value := self.value(aggregate.argument, match)) is not None]
+        if aggregate.fold is Fold.COUNT:
+            return len(set(values)) if aggregate.distinct else len(values)
+        if not values:
+            return None
+        if aggregate.fold is Fold.MIN:
+            return min(values)
+        if aggregate.fold is Fold.MAX:
+            return max(values)
+        is_whole = all(isinstance(value, int) for value in values)
+        try:
+            total = sum(values) if is_whole else fsum(values)
+        except OverflowError as error:
+            raise SumOverflowError from error
+        if aggregate.fold is Fold.AVG:
+            return total / len(values)
+        if aggregate.type is Scalar.I64 and total not in I64_RANGE:
+            raise SumOverflowError(total)
+        return total
+
+    # --- order -------------------------------------------------------------------------------------
+
+    def sort(self, rows: list["_Row"]) -> None:
+        """By rank, order and ties, the least important first: Python's sort keeps the order of equals."""
+        keys = [(tie, False) for tie in reversed(self.query.ties)]
+        keys += [(key.value, key.descending) for key in reversed(self.query.order)]
+        if self.query.rank is not None:
+            keys.append((self.query.rank, not isinstance(self.query.rank, Nearest)))
+        for expr, descending in keys:
+            rows.sort(key=lambda row, expr=expr: _sortable(row.value(expr)), reverse=descending)  # type: ignore[misc]  # mypy can't infer a lambda with a default
+
+    def count(self, count: int | ParamRef | None, otherwise: int) -> int:
+        """The value of a limit or offset."""
+        given = self.params[count.name] if isinstance(count, ParamRef) else count
+        return otherwise if given is None else int(given)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A match, or a group with one of its matches and the values of its aggregates."""
+
+    reader: _Reader
+    match: Match
+    aggregates: Mapping[Expr, Any]
+
+    def value(self, expr: Expr) -> Any:
+        return self.aggregates[expr] if isinstance(expr, Aggregate) else self.reader.value(expr, self.match)
+
+
+def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:
+    """Every node that one step or more lead to, at its smallest distance; the start when a way leads back to it."""
+    found: dict[str, int] = {}
+    frontier, distance = {start}, 0
+    while frontier:
+        distance += 1
+        frontier = {node for reached in frontier for node in steps.get(reached, ()) if node not in found}
+        found.update(dict.fromkeys(frontier, distance))
+    return found
+
+
+def _undirected_cycle(steps: Mapping[str, set[str]], start: str) -> int:
+    """The length of the shortest cycle: an edge to itself, or three or more nodes; 0 if there is none.
+
+    The last step back to the start may not be the first one again, so each first step is tried without its pair.
+    """
+    if start in steps[start]:
+        return 1
+    lengths = []
+    for first in steps[start]:
+        without = {**steps, first: steps[first] - {start}, start: steps[start] - {first}}
+        if start in (back := _reached(without, first)):
+            lengths.append(1 + back[start])
+    return min(lengths, default=0)
+
+
+def _lies_between(edge: Record, direction: Direction, source: str, target: str) -> bool:
+    forwards = (edge["@src"], edge["@dst"]) == (source, target)
+    backwards = (edge["@dst"], edge["@src"]) == (source, target)
+    return {Direction.OUT: forwards, Direction.IN: backwards, Direction.BOTH: forwards or backwards}[direction]
+
+
+def _best(rank: Nearest | Bm25, scores: Mapping[str, float]) -> list[str]:
+    """The ids, best first; ties by id."""
+    sign = 1 if isinstance(rank, Nearest) else -1
+    return sorted(scores, key=lambda id_: (sign * scores[id_], id_))
+
+
+def _ids(match: Match, source: str, target: str) -> tuple[str, str]:
+    return match[source]["@id"], match[target]["@id"]
+
+
+def _negated(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
+
+
+def _all(truths: Iterable[bool | None]) -> bool | None:
+    """False beats unknown, unknown beats true."""
+    found = list(truths)
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _identity(value: Any) -> Any:
+    """What tells a value from others: of a whole node or edge, its id."""
+    return value["id"] if isinstance(value, Mapping) else value
+
+
+def _sortable(value: Any) -> tuple[Any, ...]:
+    """Null is smaller than every value."""
+    return () if value is None else (value,)
