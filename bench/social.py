@@ -75,7 +75,8 @@ class Ladybug:
 
     def ask(self, question: Question) -> list[Row]:
         """The rows of the answer."""
-        return [tuple(row) for row in self.connection.execute(question.cypher).get_all()]
+        answer: Any = self.connection.execute(question.cypher)
+        return [tuple(row) for row in answer.get_all()]
 
     def close(self) -> None:
         """Let others open it."""

@@ -23,6 +23,7 @@ LARGE: dict[str, float] = {
     "operators.close.MARKED_CELLS": 1,
     "operators.compact._DENSE": 0,
     "operators.links.MOST_LOOKUPS": 1,
+    "operators.reach._DENSE": 0,
     "operators.weights._EXACT": 1.0,
     "output.distinct._MOST_CODES": 8,
     "output.distinct._SHARE": 1,
@@ -36,10 +37,12 @@ LARGE: dict[str, float] = {
     "part_plan._FEW_ROWS": 0.0,
     "part_plan._ROOTS": 1,
     "pushdown._GATHER_BELOW": 1,
+    "quick_compare._FEW_VALUES": 1,
     "read_cache.DERIVED_EDGES": 0,
     "row_filter.BATCH_ROWS": 2,
     "search.analysis._CHUNK_BYTES": 16,
     "search.best._BLOCK": 2,
+    "search.column_words.DERIVED_ROWS": 0,
     "search.column_words._BATCH_ROWS": 2,
     "search.text_match._FEW_IN": 1,
     "search.text_match._WORDS_AT_ONCE": 2,
@@ -50,7 +53,6 @@ LARGE: dict[str, float] = {
     "table_rows._FEW_KEYS": 1,
     "table_rows._ONE_BY_ONE": 1,
     "table_rows._SELECTIVE": 1.1,
-    "topology._BATCH": 2,
 }
 """Limits of `omnigraph.engine`, by module and name, and values so low that every graph is beyond them."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import Stemmer  # type: ignore[import-not-found]  # compiled, and ships no types
+import Stemmer
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget

@@ -1,5 +1,6 @@
 """The answers on the reference pages are what the queries above them answer."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 
 import answers
 from omnigraph.graph import Graph
+from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.types import Scalar
 
 PAGES = answers.pages()
 ASKED = [
@@ -40,6 +43,20 @@ def test_every_answer_stands_below_its_query(page: Path) -> None:
 
 def test_the_query_language_shows_what_its_rules_mean() -> None:
     assert len(ASKED) >= 30
+
+
+def test_the_table_of_columns_names_the_types_that_arrow_has() -> None:
+    page = (answers.ROOT / "docs/reference/query-language.md").read_text(encoding="utf-8")
+    table = page.partition("\n## Results\n")[2]
+    rows = re.findall(r"^\| ((?:`\w+` ?)+)(?:, enum )?\| ((?:`[\w\[\], =]+` ?)+)\|", table, re.MULTILINE)
+
+    shown = {
+        name: type_
+        for names, types in rows
+        for name, type_ in zip(re.findall(r"`(.+?)`", names), re.findall(r"`(.+?)`", types), strict=True)
+    }
+
+    assert shown == {scalar.value: str(arrow_type(scalar)) for scalar in Scalar}
 
 
 def test_a_wrong_answer_is_found(graphs: dict[Path, Graph]) -> None:

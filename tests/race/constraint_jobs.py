@@ -1,7 +1,7 @@
 """Processes that try to break the schema together. Every function runs in its own process."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import omnigraph as og
 from mutating import run
@@ -62,7 +62,7 @@ def drop_leads(uri: str, teams: int, person: str) -> dict[str, int]:
     return _tries(lambda number: run(graph, text, t=f"t{number}", p=person), range(teams))
 
 
-def _tries(attempt: Callable[[int], object], numbers: "range | reversed[int]") -> dict[str, int]:
+def _tries(attempt: Callable[[int], object], numbers: Iterable[int]) -> dict[str, int]:
     ended: Counter[str] = Counter()
     for number in numbers:
         try:
