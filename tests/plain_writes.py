@@ -255,6 +255,8 @@ def contents(graph: og.Graph) -> Tables:
         name, row = record.get("type") or record["edge"], dict(record["data"])
         if "edge" in record:
             row |= {"src": record["from"], "dst": record["to"]}
+        if name == "P":
+            row["r"] = int(row["r"])  # a text beyond 2^53
         row_id = record.get("id") or (row[KEYS[name]] if name in KEYS else edge_id(row["src"], row["dst"]))
         assert row_id not in tables[name], f"{name} {row_id} is there twice"
         tables[name][row_id] = row

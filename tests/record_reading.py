@@ -4,9 +4,9 @@ import io
 
 import pyarrow as pa
 
-from omnigraph.engine.record_error import RecordError
-from omnigraph.engine.records import read_graph_records
-from omnigraph.engine.typed_rows import TypedRows
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.records import read_graph_records
+from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.schema.catalog import Catalog
 from schema_making import accepted
 from worlds import runtime

@@ -11,8 +11,8 @@ from omnigraph.clock import SystemClock
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.read_cache import ReadCache
-from omnigraph.engine.table_rows import TableRows
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create

@@ -17,8 +17,8 @@ import Stemmer
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.read_cache import ReadCache
 from omnigraph.engine.reading import Reading
+from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source, Span
 from omnigraph.ops.create import create

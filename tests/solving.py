@@ -10,8 +10,8 @@ from typing import Any
 from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.physical import plan_read
 from omnigraph.engine.plan import PhysicalPlan
+from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.run import solve

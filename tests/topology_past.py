@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.read_cache import ReadCache
-from omnigraph.engine.topology import Topology
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.topology import Topology
 from omnigraph.engine.view import View
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables

@@ -24,7 +24,8 @@ from omnigraph.runtime import Runtime
 ROOT = Path(__file__).parents[1]
 DATA = re.compile(r"^```jsonl\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANSWER = re.compile(
-    r"^```gq(?: warning \w+)?\n(?P<query>[^`]*?)^```\n\n```result(?: (?P<name>\w+))?(?: (?P<params>\{[^\n]*\}))?\n(?P<answer>.*?)^```$",
+    r"^```gq(?: warning \w+)?\n(?P<query>[^`]*?)^```\n\n"
+    r"```result(?: (?P<name>\w+))?(?: (?P<params>\{[^\n]*\}))?\n(?P<answer>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _SCHEMA = re.compile(r"^```pg\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

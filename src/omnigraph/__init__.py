@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from omnigraph.engine.budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.bulk.incoming import LoadMode
     from omnigraph.engine.bulk.refusals import LoadError
+    from omnigraph.engine.decoding.record_error import RecordError
     from omnigraph.engine.output.grouping import AggregateOverflowError
-    from omnigraph.engine.record_error import RecordError
     from omnigraph.engine.result import LibraryMissingError, Result
-    from omnigraph.engine.violations import ConstraintError
+    from omnigraph.engine.writing.violations import ConstraintError
     from omnigraph.errors import NotAMutationError, NotAReadError, QueryAmbiguousError, QueryMissingError
     from omnigraph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError

@@ -9,7 +9,7 @@ import pytest
 
 import errors_reference
 from omnigraph.engine.bulk.refusals import LoadError, Problem
-from omnigraph.engine.violations import ConstraintError, ConstraintViolation
+from omnigraph.engine.writing.violations import ConstraintError, ConstraintViolation
 from omnigraph.errors import Kind, OmnigraphError, QueryAmbiguousError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span

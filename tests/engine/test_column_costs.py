@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine import table_columns
-from omnigraph.engine.column_costs import ColumnCosts, column_bytes
-from omnigraph.engine.positions import Layout, bitmap, masked
+from omnigraph.engine.tables import table_columns
+from omnigraph.engine.tables.column_costs import ColumnCosts, column_bytes
+from omnigraph.engine.tables.positions import Layout, bitmap, masked
 from omnigraph.storage.dataset import Fragment
 
 SCHEMA = pa.schema(

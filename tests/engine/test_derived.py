@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine import read_cache
-from omnigraph.engine.adjacency import adjacency
-from omnigraph.engine.derived import decode_topology, encode_topology
-from omnigraph.engine.positions import Layout
-from omnigraph.engine.read_cache import ReadCache
-from omnigraph.engine.topology import Ends, Layouts, Topology
+from omnigraph.engine.tables import read_cache
+from omnigraph.engine.tables.adjacency import adjacency
+from omnigraph.engine.tables.derived import decode_topology, encode_topology
+from omnigraph.engine.tables.positions import Layout
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.topology import Ends, Layouts, Topology
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine import id_index
-from omnigraph.engine.id_index import IdIndex, hashes
+from omnigraph.engine.tables import id_index
+from omnigraph.engine.tables.id_index import IdIndex, hashes
 
 TEXTS = st.lists(st.text(max_size=30), unique=True, max_size=60)
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from mutating import new_graph, run
-from omnigraph.engine.pending import Pending, PendingTable
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.view import View
+from omnigraph.engine.writing.pending import Pending, PendingTable
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Compare, Const, Expr, Op, Prop
 from omnigraph.query.mutation_ir import ROW

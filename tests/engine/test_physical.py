@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 import pytest
 
-from omnigraph.engine import cost, physical
 from omnigraph.engine.plan import (
     Access,
     AntiJoin,
@@ -25,6 +24,7 @@ from omnigraph.engine.plan import (
     Step,
     Travel,
 )
+from omnigraph.engine.planning import cost, physical
 from omnigraph.options import Traversal
 from read_seeding import index_all
 from reference_reader import PlainGraph

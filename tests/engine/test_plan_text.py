@@ -7,8 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from omnigraph.engine.physical import plan_read
-from omnigraph.engine.plan_text import plan_json, plan_text
+from omnigraph.engine.planning.physical import plan_read
+from omnigraph.engine.planning.plan_text import plan_json, plan_text
 from omnigraph.engine.run import solve
 from omnigraph.engine.trace import Trace
 from solving import Solver, random_records, seeded

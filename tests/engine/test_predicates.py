@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.engine.predicates import Inputs, evaluate, pushed
-from omnigraph.engine.row_filter import holding
+from omnigraph.engine.writing.row_filter import holding
 from omnigraph.query.expr import Expr, TextMatch, walk
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.types import Scalar

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mutating import new_graph, run
 from omnigraph.engine.predicates import Inputs, SearchNotHereError
-from omnigraph.engine.read_cache import ReadCache
-from omnigraph.engine.table_rows import TableRows
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options

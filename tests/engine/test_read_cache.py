@@ -8,8 +8,8 @@ import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget, QueryCancelledError
-from omnigraph.engine.kept import Kept
-from omnigraph.engine.read_cache import ReadCache
+from omnigraph.engine.tables.kept import Kept
+from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.options import Options
 from row_worlds import IDS, NODES, live_rows, new_session, rows_of, table_of, view_of, write
 

@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from omnigraph.engine.line_blocks import line_blocks
-from omnigraph.engine.record_error import RecordError
-from omnigraph.engine.records import read_graph_records
+from omnigraph.engine.decoding.line_blocks import line_blocks
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.records import read_graph_records
 from omnigraph.schema.arrow import arrow_schema
 from record_reading import CATALOG, read, rows_of
 from schema_making import accepted

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine import fast_records, records
-from omnigraph.engine.json_lines import decode_object
-from omnigraph.engine.record_error import RecordError
-from omnigraph.engine.records import read_graph_records
-from omnigraph.engine.typed_lines import typed_line_parts
-from omnigraph.engine.typed_rows import TypedRows
-from omnigraph.engine.typed_source import TypedFile
+from omnigraph.engine.decoding import fast_records, records
+from omnigraph.engine.decoding.json_lines import decode_object
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.records import read_graph_records
+from omnigraph.engine.decoding.typed_lines import typed_line_parts
+from omnigraph.engine.decoding.typed_rows import TypedRows
+from omnigraph.engine.decoding.typed_source import TypedFile
 from omnigraph.schema.catalog import Catalog
 from property_profiles import SOME_AND_MANY, profile
 from record_lines import LINES

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph.engine import typed_source
-from omnigraph.engine.record_error import ColumnError, RecordError
-from omnigraph.engine.typed_files import FileDamagedError, FileFormatError, TypedFile, read_typed
-from omnigraph.engine.typed_rows import TypedRows
+from omnigraph.engine.decoding import typed_source
+from omnigraph.engine.decoding.record_error import ColumnError, RecordError
+from omnigraph.engine.decoding.typed_files import FileDamagedError, FileFormatError, TypedFile, read_typed
+from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import FileMissingError
 from omnigraph.schema.catalog import AnyType
 from record_reading import CATALOG

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from omnigraph.engine.record_error import RecordError
+from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.errors import Kind
 from record_reading import NO_BLOBS, read, refusals
 

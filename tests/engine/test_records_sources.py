@@ -12,13 +12,13 @@ import pyarrow.orc as pa_orc
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from omnigraph.engine import csv_rows
-from omnigraph.engine.csv_quotes import QuoteCheck
-from omnigraph.engine.record_error import ColumnError, RecordError
-from omnigraph.engine.records import read_graph_records
-from omnigraph.engine.sources import FileDamagedError
-from omnigraph.engine.typed_files import TypedFile, TypedTable, read_typed
-from omnigraph.engine.typed_rows import TypedRows
+from omnigraph.engine.decoding import csv_rows
+from omnigraph.engine.decoding.csv_quotes import QuoteCheck
+from omnigraph.engine.decoding.record_error import ColumnError, RecordError
+from omnigraph.engine.decoding.records import read_graph_records
+from omnigraph.engine.decoding.sources import FileDamagedError
+from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, read_typed
+from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.schema.catalog import AnyType
 from record_reading import CATALOG
 from worlds import runtime

@@ -12,7 +12,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
 from omnigraph.engine.operators.expand import held
 from omnigraph.engine.operators.weights import CountOverflowError
-from omnigraph.engine.physical import plan_read
+from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.run import solve
 from property_profiles import profile
 from solving import LARGE, Solver, random_records, seeded

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.engine.scratch import Scratch
+from omnigraph.engine.bulk.scratch import Scratch
 
 PREFIX = "omnigraph-test-"
 DIES = f"""
 import os
-from omnigraph.engine.scratch import Scratch
+from omnigraph.engine.bulk.scratch import Scratch
 scratch = Scratch({PREFIX!r})
 (scratch.directory / "rows").write_bytes(b"x")
 os.kill(os.getpid(), 9)
@@ -71,7 +71,7 @@ def test_other_directories_stay(place: Path) -> None:
 
 
 def test_it_goes_with_whoever_forgot_to_close_it(place: Path) -> None:
-    forgets = f"from omnigraph.engine.scratch import Scratch; scratch = Scratch({PREFIX!r})"
+    forgets = f"from omnigraph.engine.bulk.scratch import Scratch; scratch = Scratch({PREFIX!r})"
 
     subprocess.run([sys.executable, "-c", forgets], check=True)
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.read_cache import ReadCache
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.best import nth_largest
 from omnigraph.engine.search.column_words import has_words
 from omnigraph.engine.search.ranking import Scores, rank_rows, score_values
 from omnigraph.engine.search.text_match import text_positions, text_truths
 from omnigraph.engine.search.vectors import distances
+from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.options import Options
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf, TextMatch, TextMode
 from omnigraph.query.params import ParameterError

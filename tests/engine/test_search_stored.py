@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.read_cache import ReadCache
 from omnigraph.engine.search import column_words, stored_words, text_index
 from omnigraph.engine.search.column_words import words_of
 from omnigraph.engine.search.ranking import rank_rows
 from omnigraph.engine.search.stored_words import decode_words, encode_words
 from omnigraph.engine.search.text_index import Run, build
+from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.options import Options
 from omnigraph.storage.derived import DerivedObjects
 from searching import Shelf, bm25

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.read_cache import ReadCache
-from omnigraph.engine.table_rows import TableRows
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.storage.dataset import Table

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine import adjacency as adjacency_module
-from omnigraph.engine.adjacency import Adjacency, Edges, adjacency, collapsed, patched
 from omnigraph.engine.budget import Budget, QueryTimeoutError
-from omnigraph.engine.read_cache import ReadCache
-from omnigraph.engine.topology import DanglingEdgeError, Topology, ends_of
+from omnigraph.engine.tables import adjacency as adjacency_module
+from omnigraph.engine.tables.adjacency import Adjacency, Edges, adjacency, collapsed, patched
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.topology import DanglingEdgeError, Topology, ends_of
 from omnigraph.options import Options
 from row_worlds import EDGES, NODES, budget, live_rows, new_session, rows_of, table_of, view_of, write
 from topology_past import Past, assert_equal, edge_table, topology_of
@@ -256,6 +256,6 @@ def test_sizes_that_fill_more_than_one_word_are_sorted_too() -> None:
 
 
 def sorted_edges(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from omnigraph.engine.adjacency import _sorted
+    from omnigraph.engine.tables.adjacency import _sorted
 
     return _sorted(source, target, 2**31, 2**34)

@@ -14,9 +14,9 @@ import pytest
 import omnigraph as og
 from mutating import new_graph, rows, run
 from omnigraph.commit.manifest_log import Head
-from omnigraph.engine import blob_claims as claims_module
-from omnigraph.engine import blobs as blobs_module
-from omnigraph.engine.blob_claims import claim, redeemed
+from omnigraph.engine.writing import blob_claims as claims_module
+from omnigraph.engine.writing import blobs as blobs_module
+from omnigraph.engine.writing.blob_claims import claim, redeemed
 from omnigraph.ops.export import ordered_rows
 from omnigraph.ops.session import Session
 from omnigraph.storage.blob_sources import BlobSources

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.engine import blobs as blobs_module
+from omnigraph.engine.decoding.records import read_graph_records
+from omnigraph.engine.decoding.typed_files import TypedFile, read_typed
 from omnigraph.engine.json_rows import json_lines
-from omnigraph.engine.records import read_graph_records
-from omnigraph.engine.typed_files import TypedFile, read_typed
+from omnigraph.engine.writing import blobs as blobs_module
 from omnigraph.ops import export as export_module
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.schema.arrow import arrow_schema

@@ -10,7 +10,7 @@ import omnigraph as og
 from load_calls import Record, edge, files_below, loaded, node, person, source, text_of
 from mutating import column, new_graph, rows, run
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.engine.typed_rows import TypedRows
+from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, TypeCounts
 from omnigraph.ops.load_reading import ReadRecords
 from worlds import runtime

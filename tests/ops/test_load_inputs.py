@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.sources import FileFormatError
+from omnigraph.engine.decoding.sources import FileFormatError
 from omnigraph.errors import FileDeniedError, FileMissingError
 from omnigraph.ops.load_inputs import (
     BadInputNameError,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -188,7 +188,9 @@ class Writes(RuleBasedStateMachine):
         assert (counts, result.rejected) == (wanted.counts, len(wanted.refused))
         self._check_reasons(bad, wanted.refused)
         has_effect = any(one["inserted"] + one["updated"] + one["deleted"] for one in wanted.counts.values())
-        self._follow(before, result.commit_id, self.tables if is_dry_run else wanted.tables, has_effect and not is_dry_run)
+        self._follow(
+            before, result.commit_id, self.tables if is_dry_run else wanted.tables, has_effect and not is_dry_run
+        )
 
     def _mutate(self, statements: list[Statement]) -> None:
         wanted = Mutation.of(self.tables, statements)
@@ -233,7 +235,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "examples", [pytest.param(15, id="some"), pytest.param(500, id="many", marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+    "examples",
+    [pytest.param(15, id="some"), pytest.param(500, id="many", marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
 )
 def test_a_graph_is_what_dictionaries_would_be(template: Path, examples: int) -> None:
     machine: Callable[[], Writes] = type("Writes", (Writes,), {"template": template})
@@ -245,6 +248,7 @@ def test_a_graph_is_what_dictionaries_would_be(template: Path, examples: int) ->
             stateful_step_count=12,
             derandomize=examples < 100,
             deadline=None,
+            phases=(Phase.generate,),
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -7,9 +7,9 @@ from typing import TypeAlias
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embed import NoProviderError
 from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.read_cache import ReadCache
-from omnigraph.engine.table_rows import TableRows
-from omnigraph.engine.topology import Topology
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.tables.topology import Topology
 from omnigraph.engine.trace import Trace
 from omnigraph.engine.view import View
 from omnigraph.options import Traversal

@@ -3,7 +3,7 @@
 from typing import IO
 
 from omnigraph.commit.records import Snapshot
-from omnigraph.engine.blobs import blob_names
+from omnigraph.engine.writing.blobs import blob_names
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session

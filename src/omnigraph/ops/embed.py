@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.requirement import RowsUnchanged
-from omnigraph.engine.blobs import blob_names, referring
 from omnigraph.engine.embed import NoProviderError, Provider, check_fits, embed_texts
 from omnigraph.engine.embedders.choose import provider_from
-from omnigraph.engine.pending import Pending, PendingTable
 from omnigraph.engine.view import View
+from omnigraph.engine.writing.blobs import blob_names, referring
+from omnigraph.engine.writing.pending import Pending, PendingTable
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.retry import rerun_on_conflict

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from omnigraph.commit.records import Snapshot
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.output.finish import finish
-from omnigraph.engine.physical import plan_read
 from omnigraph.engine.plan import PhysicalPlan
-from omnigraph.engine.plan_text import plan_json, plan_text
+from omnigraph.engine.planning.physical import plan_read
+from omnigraph.engine.planning.plan_text import plan_json, plan_text
 from omnigraph.engine.run import solve
 from omnigraph.engine.trace import Trace
 from omnigraph.ops.query import QueryCall, begin, budget_of, snapshot_of

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from omnigraph.commit.records import Snapshot
-from omnigraph.engine.blobs import blob_names, stored_by_id
 from omnigraph.engine.json_rows import json_lines
+from omnigraph.engine.writing.blobs import blob_names, stored_by_id
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session

@@ -7,14 +7,14 @@ import pyarrow as pa
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import ConflictError
-from omnigraph.engine.blob_claims import redeemed
 from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
 from omnigraph.engine.bulk.load_checks import check_batch
+from omnigraph.engine.bulk.merging import find_unchanged, merged_batches
+from omnigraph.engine.bulk.quarantine import Quarantine
 from omnigraph.engine.bulk.refusals import LoadError, Problem
-from omnigraph.engine.merging import find_unchanged, merged_batches
-from omnigraph.engine.quarantine import Quarantine
 from omnigraph.engine.view import View
-from omnigraph.engine.violations import MOST_SHOWN
+from omnigraph.engine.writing.blob_claims import redeemed
+from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.ops.actors import check_actor
 from omnigraph.ops.load_call import LoadCall, LoadResult, Progress, TypeCounts, result_of
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource

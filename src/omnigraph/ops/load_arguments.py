@@ -9,8 +9,8 @@ from io import TextIOBase
 from itertools import chain
 from typing import BinaryIO, TypeAlias, cast
 
-from omnigraph.engine.record_error import RecordError
-from omnigraph.engine.typed_files import ArrowStream
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.typed_files import ArrowStream
 from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
 from omnigraph.schema.misfit import shown
 from omnigraph.schema.values import BASE64_PREFIX

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from omnigraph.engine.json_lines import chunks_of
-from omnigraph.engine.record_error import Reject, refuse
-from omnigraph.engine.records import read_graph_records
-from omnigraph.engine.sources import TYPED_ENDINGS, FileFormatError, ending_of, file_chunks, file_errors
-from omnigraph.engine.typed_files import ArrowStream, TypedFile, TypedTable, read_typed
-from omnigraph.engine.typed_rows import TypedRows
+from omnigraph.engine.decoding.json_lines import chunks_of
+from omnigraph.engine.decoding.record_error import Reject, refuse
+from omnigraph.engine.decoding.records import read_graph_records
+from omnigraph.engine.decoding.sources import TYPED_ENDINGS, FileFormatError, ending_of, file_chunks, file_errors
+from omnigraph.engine.decoding.typed_files import ArrowStream, TypedFile, TypedTable, read_typed
+from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import FileMissingError, Kind, OmnigraphError
 from omnigraph.ids import Ids
 from omnigraph.lang.suggest import closest

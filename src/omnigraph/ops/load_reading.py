@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.engine.bulk.quarantine import Rejects, texts_of
 from omnigraph.engine.bulk.refusals import Inputs
-from omnigraph.engine.quarantine import Rejects, texts_of
-from omnigraph.engine.record_error import RecordError
-from omnigraph.engine.spool import Spool
-from omnigraph.engine.typed_rows import TypedRows
-from omnigraph.engine.typed_source import TypedFile
-from omnigraph.engine.value_rules import BrokenValue, broken_values
-from omnigraph.engine.violations import shown_value
+from omnigraph.engine.bulk.spool import Spool
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.typed_rows import TypedRows
+from omnigraph.engine.decoding.typed_source import TypedFile
+from omnigraph.engine.writing.value_rules import BrokenValue, broken_values
+from omnigraph.engine.writing.violations import shown_value
 from omnigraph.ids import Ids
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import GraphLines, OneInput, expand_inputs

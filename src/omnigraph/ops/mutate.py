@@ -9,12 +9,12 @@ import pyarrow as pa
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import Commit
-from omnigraph.engine.blobs import blob_names
-from omnigraph.engine.constraints import check_constraints
-from omnigraph.engine.pending import Pending, PendingTable
 from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.statements import run_statements
 from omnigraph.engine.view import View
+from omnigraph.engine.writing.blobs import blob_names
+from omnigraph.engine.writing.constraints import check_constraints
+from omnigraph.engine.writing.pending import Pending, PendingTable
+from omnigraph.engine.writing.statements import run_statements
 from omnigraph.errors import NotAMutationError
 from omnigraph.lang.query_ast import Insert, Query, Read
 from omnigraph.lang.source import Source

@@ -12,7 +12,7 @@ from omnigraph.commit.refs import require_branch
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embedders.choose import query_embedding
 from omnigraph.engine.output.finish import Answer, bounds, finish
-from omnigraph.engine.physical import plan_read
+from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.result import Result, Target

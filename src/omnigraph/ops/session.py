@@ -7,7 +7,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import at_commit, at_time
 from omnigraph.commit.tables import SnapshotTables
-from omnigraph.engine.read_cache import ReadCache
+from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
 from omnigraph.runtime import Runtime

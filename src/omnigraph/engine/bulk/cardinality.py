@@ -9,8 +9,8 @@ import pyarrow as pa
 from omnigraph.commit.requirement import CountsWithin, Requirement
 from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
 from omnigraph.engine.bulk.refusals import Refusal, Unplaced
-from omnigraph.engine.relations import card_message, per_source
-from omnigraph.engine.violations import shown_value
+from omnigraph.engine.writing.relations import card_message, per_source
+from omnigraph.engine.writing.violations import shown_value
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.column_sets import Mask, Positions, is_among, one_array, places_among, ranks

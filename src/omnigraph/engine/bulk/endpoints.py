@@ -8,8 +8,8 @@ import pyarrow as pa
 from omnigraph.commit.requirement import IdsPresent, Requirement, ValuesAbsent
 from omnigraph.engine.bulk.incoming import Batch, Incoming
 from omnigraph.engine.bulk.refusals import Refusal, Unplaced
-from omnigraph.engine.relations import endpoint_message
-from omnigraph.engine.violations import quoted, shown_value
+from omnigraph.engine.writing.relations import endpoint_message
+from omnigraph.engine.writing.violations import quoted, shown_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.storage.column_sets import Mask, is_among, one_array

@@ -8,8 +8,8 @@ import pyarrow as pa
 from omnigraph.commit.requirement import IdsAbsent, RowsUnchanged
 from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
 from omnigraph.engine.bulk.refusals import Inputs, Refusal
-from omnigraph.engine.spool import FILE, LINE, left_out_name
-from omnigraph.engine.violations import quoted, shown_value
+from omnigraph.engine.bulk.spool import FILE, LINE, left_out_name
+from omnigraph.engine.writing.violations import quoted, shown_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.values import expected
 from omnigraph.storage.column_sets import Positions, positions_where

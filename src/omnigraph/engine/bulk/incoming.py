@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.commit.requirement import Requirement
 from omnigraph.engine.bulk.refusals import Refusal, Refusals, Unplaced
-from omnigraph.engine.spool import SpooledType
+from omnigraph.engine.bulk.spool import SpooledType
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType

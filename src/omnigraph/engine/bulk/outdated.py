@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from omnigraph.engine.bulk.incoming import Batch, Incoming
 from omnigraph.engine.bulk.refusals import Refusal
-from omnigraph.engine.embedded import missing_message
-from omnigraph.engine.spool import left_out_name
+from omnigraph.engine.bulk.spool import left_out_name
+from omnigraph.engine.writing.embedded import missing_message
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.storage.column_sets import are_equal, mask_of, one_array
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from omnigraph.engine.spool import FILE, LINE, SpooledType
-from omnigraph.engine.violations import MOST_SHOWN
+from omnigraph.engine.bulk.spool import FILE, LINE, SpooledType
+from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.column_sets import Positions
 

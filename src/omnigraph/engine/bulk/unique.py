@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from omnigraph.commit.requirement import Requirement, ValuesAbsent, normalised
 from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
 from omnigraph.engine.bulk.refusals import Refusal
-from omnigraph.engine.spool import left_out_name
-from omnigraph.engine.unique import row_of, taken_values, unique_message
-from omnigraph.engine.violations import shown_value
+from omnigraph.engine.bulk.spool import left_out_name
+from omnigraph.engine.writing.unique import row_of, taken_values, unique_message
+from omnigraph.engine.writing.violations import shown_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.column_sets import Positions, mask_of, one_array, repeats

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.engine.adjacency import Adjacency
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.degrees import note_degrees
 from omnigraph.engine.operators.distinct import distinct
@@ -17,6 +16,7 @@ from omnigraph.engine.operators.reach import reach
 from omnigraph.engine.operators.values import passing, rows_where
 from omnigraph.engine.plan import REVERSED, Access, Link
 from omnigraph.engine.reading import Reading
+from omnigraph.engine.tables.adjacency import Adjacency
 from omnigraph.options import Traversal
 from omnigraph.query.ir import Direction
 from omnigraph.schema.arrow import DST, ID, SRC

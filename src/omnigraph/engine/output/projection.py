@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.ranking import score_values
-from omnigraph.engine.table_rows import TableRows
+from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,

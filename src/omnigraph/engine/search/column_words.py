@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.read_cache import ReadCache
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.stored_words import decode_words, encode_words
 from omnigraph.engine.search.text_index import Run, TextIndex, build
-from omnigraph.engine.table_rows import TableRows
+from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.storage.dataset import ADDRESS, Fragment
 from omnigraph.storage.layout import derived_key
 

@@ -17,7 +17,7 @@ from omnigraph.engine.search.best import nth_largest
 from omnigraph.engine.search.column_words import Part, words_of
 from omnigraph.engine.search.text_match import query_stems
 from omnigraph.engine.search.vectors import distances, finalists, matrix_of, vector_batches, vectors
-from omnigraph.engine.table_rows import TableRows
+from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
 from omnigraph.query.ir import RRF_LEAST, RRF_TIMES
 from omnigraph.schema.arrow import ID

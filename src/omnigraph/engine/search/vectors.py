@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.positions import Layout
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.best import nth_largest
-from omnigraph.engine.table_rows import TableRows
+from omnigraph.engine.tables.positions import Layout
+from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.storage.dataset import ADDRESS
 
 Matrix = NDArray[np.float32]

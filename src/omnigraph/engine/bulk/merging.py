@@ -1,0 +1,128 @@
+"""The rows of a load as they are stored. In a merge, what a record leaves out is what is there already."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bulk.incoming import Incoming, LoadMode
+from omnigraph.engine.bulk.spool import left_out_name
+from omnigraph.engine.writing.blob_claims import are_same_blobs, kept_claims
+from omnigraph.engine.writing.blobs import blob_names
+from omnigraph.engine.writing.embedded import without_outdated
+from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.storage.column_sets import Column, Mask, Positions, are_equal, mask_of, one_array
+from omnigraph.storage.dataset import ADDRESS
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some rows of a merge: the first one's position, their columns, and where records left a property out."""
+
+    start: int
+    batch: pa.RecordBatch
+    left_out: Mapping[str, Mask]
+
+    def of(self, mask: Mask) -> Mask:
+        """The part of a mask over all rows."""
+        return mask[self.start : self.start + self.batch.num_rows]
+
+
+def merged_batches(rows: Incoming, is_written: Mask) -> Iterator[pa.RecordBatch]:
+    """The rows to write, whole, a batch at a time; a blob that a row keeps is claimed."""
+    if rows.mode is not LoadMode.MERGE or rows.existing is None or not rows.exists.any():
+        start = 0
+        for batch in rows.spooled.batches(arrow_schema(rows.type).names):
+            chosen = is_written[start : start + batch.num_rows]
+            start += batch.num_rows
+            if chosen.any():
+                yield batch if chosen.all() else batch.filter(pa.array(chosen))
+        return
+    for part in _parts(rows):
+        chosen = part.of(is_written)
+        if chosen.any():
+            whole = _merged(rows, part, chosen & part.of(rows.exists))
+            yield whole if chosen.all() else whole.filter(pa.array(chosen))
+
+
+def find_unchanged(rows: Incoming) -> None:
+    """Mark the rows that say nothing but what is there: they need not be written again."""
+    if rows.existing is None or not rows.exists.any():
+        return
+    blobs = set(blob_names(rows.type))
+    for part in _parts(rows):
+        asked = np.flatnonzero(part.of(rows.exists) & ~part.of(rows.is_out))
+        if not len(asked):
+            continue
+        given = [
+            name
+            for name in part.batch.schema.names
+            if name != ID and not (name in part.left_out and part.left_out[name][asked].all())
+        ]
+        is_same = np.ones(len(asked), np.bool_)
+        names = [*given, ADDRESS] if blobs else given
+        before = rows.existing.fetch(rows.existing.at[part.start + asked], names)
+        for name in given:
+            own, there = part.batch.column(name).take(pa.array(asked)), one_array(before.column(name))
+            if name in blobs:
+                equal = are_same_blobs(rows.table, name, own, there, one_array(before.column(ADDRESS)))
+            else:
+                equal = are_equal(own, there.cast(own.type))
+            if name in part.left_out:
+                equal |= part.left_out[name][asked]
+            is_same &= equal
+        rows.is_unchanged[part.start + asked[is_same]] = True
+
+
+def _parts(rows: Incoming) -> Iterator[_Part]:
+    names = arrow_schema(rows.type).names
+    silent = [name for name in names if name in rows.spooled.left_out]
+    start = 0
+    for batch in rows.spooled.batches([*names, *map(left_out_name, silent)]):
+        left_out = {name: mask_of(batch.column(left_out_name(name))) for name in silent}
+        yield _Part(start, batch.select(names), left_out)
+        start += batch.num_rows
+
+
+def _merged(rows: Incoming, part: _Part, known: Mask) -> pa.RecordBatch:
+    """The part's rows; those that are `known` get what their records left out from the committed rows."""
+    gaps = {name: mask & known for name, mask in part.left_out.items() if (mask & known).any()}
+    if not gaps or rows.existing is None:
+        return part.batch
+    asked = np.flatnonzero(np.logical_or.reduce(list(gaps.values())))
+    sources = {p.embedding.source for p in rows.type.properties if p.embedding is not None and p.name in gaps}
+    blobs = set(blob_names(rows.type))
+    names = list(dict.fromkeys([*gaps, *sources, *([ADDRESS] if blobs else [])]))
+    before = rows.existing.fetch(rows.existing.at[part.start + asked], names)
+    arrays = list(part.batch.columns)
+    for name, mask in gaps.items():
+        place = part.batch.schema.get_field_index(name)
+        there = one_array(before.column(name))
+        if name in blobs:
+            there = kept_claims(there, one_array(before.column(ADDRESS)))
+        arrays[place] = _replaced(arrays[place], np.flatnonzero(mask), there, asked)
+    merged = pa.RecordBatch.from_arrays(arrays, schema=part.batch.schema)
+    return _up_to_date(rows, merged, before, asked, gaps) if sources else merged
+
+
+def _replaced(column: pa.Array, places: Positions, values: Column, asked: Positions) -> pa.Array:
+    """The column with those of the values, which belong to the rows `asked`, that belong to `places`."""
+    source = np.arange(len(column))
+    source[places] = len(column) + np.searchsorted(asked, places)
+    return pa.concat_arrays([column, one_array(values).cast(column.type)]).take(pa.array(source))
+
+
+def _up_to_date(
+    rows: Incoming, merged: pa.RecordBatch, before: pa.Table, asked: Positions, gaps: Mapping[str, Mask]
+) -> pa.RecordBatch:
+    """Without the vectors that were computed from a text that the records have changed."""
+    after = pa.Table.from_batches([merged]).take(pa.array(asked))
+    kept = {name: pa.array(mask[asked]) for name, mask in gaps.items()}
+    after = without_outdated(rows.type, before, after, kept)
+    arrays = list(merged.columns)
+    for p in rows.type.properties:
+        if p.embedding is not None and p.name in gaps:
+            place = merged.schema.get_field_index(p.name)
+            arrays[place] = _replaced(arrays[place], asked, after.column(p.name), asked)
+    return pa.RecordBatch.from_arrays(arrays, schema=merged.schema)

@@ -1,0 +1,210 @@
+"""Records that a load leaves out: counted, and kept with their reasons so that they can be mended and loaded again.
+
+`rejected.jsonl` is graph JSONL. `reasons.jsonl` has an object for each of its lines, in the same order.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bulk.refusals import Inputs, Problem, Refusals, problem_of
+from omnigraph.engine.bulk.spool import FILE, LINE, SpooledType, left_out_name
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.json_rows import json_lines
+from omnigraph.engine.writing.violations import MOST_SHOWN
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.catalog import AnyType
+
+REJECTED, REASONS = "rejected.jsonl", "reasons.jsonl"
+_TOLD_ROWS = 4_096
+
+_encode = msgspec.json.Encoder().encode
+
+
+class QuarantineError(OmnigraphError):
+    """Rejected records can't be kept where they should be."""
+
+    kind = Kind.INVALID
+    code = "quarantine_failed"
+
+    def __init__(self, directory: str, reason: str) -> None:
+        super().__init__(directory, reason)
+        self.directory, self.reason = directory, reason
+
+    def __str__(self) -> str:
+        return f"rejected records can't be kept in `{self.directory}`: {self.reason}"
+
+
+@dataclass(slots=True)
+class Rejects:
+    """The records that were refused while they were read. With a directory, their texts are kept there for now."""
+
+    directory: Path | None
+    numbers: Mapping[str, int]
+    """The number of each input by its name."""
+    count: int = 0
+    types: dict[str, int] = field(default_factory=dict)
+    """How many of them were of a known type."""
+    _first: list[tuple[int, int, int, Problem]] = field(default_factory=list)
+    _files: list[BinaryIO] = field(default_factory=list)
+
+    def add(self, error: RecordError, text: bytes, rule: str = "record") -> None:
+        """One more record, and its text as it came."""
+        problem = _problem(error, rule)
+        self.count += 1
+        if error.type is not None:
+            self.types[error.type] = self.types.get(error.type, 0) + 1
+        # The smallest by file and line are told: a heap of the largest first keeps them.
+        place = (-self.numbers.get(error.file, 0), -error.line, -self.count, problem)
+        if len(self._first) < MOST_SHOWN:
+            heapq.heappush(self._first, place)
+        elif place > self._first[0]:
+            heapq.heapreplace(self._first, place)
+        if self.directory is not None:
+            self._keep(text, problem)
+
+    def first(self) -> list[tuple[tuple[int, int], Problem]]:
+        """The first problems by file and line, each with its place."""
+        return [((-file, -line), problem) for file, line, _, problem in sorted(self._first, reverse=True)]
+
+    def close(self) -> None:
+        """No more records come."""
+        for file in self._files:
+            file.close()
+        self._files = []
+
+    def kept(self) -> list[Path]:
+        """The two files so far; none when nothing was refused."""
+        return (
+            [] if self.directory is None or not self.count else [self.directory / name for name in (REJECTED, REASONS)]
+        )
+
+    def _keep(self, text: bytes, problem: Problem) -> None:
+        assert self.directory is not None  # noqa: S101 - asked by the one caller
+        try:
+            if not self._files:
+                self._files = [(self.directory / name).open("ab") for name in (REJECTED, REASONS)]
+            rejected, reasons = self._files
+            rejected.write(text.rstrip(b"\r\n") + b"\n")
+            reasons.write(_encode(problem.to_json()) + b"\n")
+        except OSError as error:
+            raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
+
+
+class Quarantine:
+    """Where the rejected records of a load go: prepared before the load is published, and settled behind it."""
+
+    def __init__(self, directory: Path, inputs: Iterable[str]) -> None:
+        self.directory = directory
+        rejected = directory / REJECTED
+        if directory.exists() and not directory.is_dir():
+            raise QuarantineError(str(directory), "it is a file; name a directory")
+        self._is_read = rejected.exists()
+        if self._is_read and rejected.resolve() not in {Path(name).resolve() for name in inputs}:
+            reason = f"it holds {REJECTED} of an earlier load; load or move that first, or name another directory"
+            raise QuarantineError(str(directory), reason)
+        self._is_made = False
+        self._unfinished = {name: directory / f".{name}.new" for name in (REJECTED, REASONS)}
+
+    def prepare(self, read: Rejects, refusals: Refusals, inputs: Inputs) -> None:
+        """Write down everything that was refused, under names that nobody looks at."""
+        try:
+            self._is_made |= not self.directory.exists()
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with self._unfinished[REJECTED].open("wb") as rejected, self._unfinished[REASONS].open("wb") as reasons:
+                for source, target in zip(read.kept(), (rejected, reasons), strict=False):
+                    _copy(source, target)
+                for text, problem in _told(refusals, inputs):
+                    rejected.write(text)
+                    reasons.write(_encode(problem.to_json()) + b"\n")
+        except OSError as error:
+            raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
+
+    def settle(self, *, is_loaded: bool) -> str | None:
+        """Give what was prepared its names; where it is now.
+
+        When nothing was loaded and the load read what was there, that stays: it has the same records and more.
+        """
+        if self._is_read and not is_loaded:
+            self.discard()
+            return None
+        try:
+            for name, path in self._unfinished.items():
+                path.replace(self.directory / name)
+        except OSError as error:
+            raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
+        return str(self.directory)
+
+    def discard(self) -> None:
+        """The load did not happen: what it left out is still in its input."""
+        for path in self._unfinished.values():
+            path.unlink(missing_ok=True)
+        if self._is_made:
+            with suppress(OSError):  # not empty: what was settled stays
+                self.directory.rmdir()
+
+
+def texts_of(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[bytes]:
+    """Rows as graph JSONL, without what their records left out; each with its line feed."""
+    lines = list(json_lines(type_, rows))
+    silent = {name: mask.to_pylist() for name, mask in left_out.items()}
+    if not silent:
+        return lines
+    texts = []
+    for number, line in enumerate(lines):
+        record = msgspec.json.decode(line)
+        record["data"] = {
+            name: value for name, value in record["data"].items() if not (name in silent and silent[name][number])
+        }
+        texts.append(_encode(record) + b"\n")
+    return texts
+
+
+def _told(refusals: Refusals, inputs: Inputs) -> Iterator[tuple[bytes, Problem]]:
+    """Every refused row as text, with its problem, some rows at a time."""
+    for spooled, found in refusals.by_type():
+        for refusal in found:
+            for start in range(0, len(refusal.rows), _TOLD_ROWS):
+                part = refusal.rows[start : start + _TOLD_ROWS]
+                texts, places = _spooled_texts(spooled, part)
+                for number, (text, file, line) in enumerate(zip(texts, *places, strict=True)):
+                    yield text, problem_of(inputs, file, line, spooled, refusal, start + number)
+
+
+def _spooled_texts(
+    spooled: SpooledType, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[list[bytes], tuple[list[int], list[int]]]:
+    names = arrow_schema(spooled.type).names
+    silent = {name: left_out_name(name) for name in spooled.left_out if left_out_name(name) in spooled.schema.names}
+    found = spooled.at(rows, [*names, FILE, LINE, *silent.values()])
+    left_out = {name: found.column(column) for name, column in silent.items()}
+    places = found.column(FILE).to_pylist(), found.column(LINE).to_pylist()
+    return texts_of(spooled.type, found.select(names), left_out), places
+
+
+def _problem(error: RecordError, rule: str) -> Problem:
+    about = ".".join(part for part in (error.type, error.property) if part)
+    return Problem(
+        rule=rule,
+        file=error.file,
+        line=error.line,
+        unit=error.unit,
+        type=error.type,
+        property=error.property,
+        value=error.value,
+        message=f"`{about}`: {error.reason}" if about and rule == "record" else error.reason,
+    )
+
+
+def _copy(source: Path, target: BinaryIO) -> None:
+    with source.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            target.write(chunk)

@@ -1,0 +1,219 @@
+"""The rows of a load between reading and writing: in files of their own, so that memory holds columns, never payloads.
+
+Each type has one Arrow file in a private directory. Its columns are those of the type's table, and behind them where
+each row came from; for a merge also which properties its record left out.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bulk.scratch import Scratch
+from omnigraph.engine.decoding.typed_rows import TypedRows
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.catalog import AnyType
+from omnigraph.telemetry import log
+
+FILE, LINE = "@file", "@line"
+"""Where a row came from: the number of its input, and the line or row there. No property has such a name."""
+_LEFT_OUT = "@left_out:"
+
+
+class SpoolError(OmnigraphError):
+    """The temporary files of a load can't be written or read, most likely because the disk is full."""
+
+    kind = Kind.EXHAUSTED
+    code = "spool_failed"
+
+    def __init__(self, directory: str, reason: str) -> None:
+        super().__init__(directory, reason)
+        self.directory, self.reason = directory, reason
+
+    def __str__(self) -> str:
+        return (
+            f"a load keeps its rows in `{self.directory}` until they are checked, and that failed: {self.reason};"
+            " free some space, or set TMPDIR to a directory that has more"
+        )
+
+
+def left_out_name(property_name: str) -> str:
+    """The column that says where a property was left out."""
+    return _LEFT_OUT + property_name
+
+
+@dataclass(slots=True)
+class SpooledType:
+    """The rows of one type, in the order in which they came; each has a position, counted from 0."""
+
+    type: AnyType
+    path: Path
+    schema: pa.Schema
+    left_out: frozenset[str]
+    """The properties that at least one record left out."""
+    starts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    """The position of each batch's first row, and at the end the number of rows."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.starts[-1])
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Some columns of all rows."""
+        return pa.Table.from_batches(list(self.batches(names)), self._shown(names))
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns, a batch at a time."""
+        with self._open(names) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number).select(list(names))
+
+    def at(self, positions: "np.ndarray[tuple[int], np.dtype[np.int64]]", names: Sequence[str]) -> pa.Table:
+        """Some columns of the rows at these positions, which are in ascending order."""
+        parts: list[pa.RecordBatch] = []
+        with self._open(names) as reader:
+            bounds = np.searchsorted(positions, self.starts)
+            for number in np.flatnonzero(np.diff(bounds)):
+                local = positions[bounds[number] : bounds[number + 1]] - self.starts[number]
+                parts.append(reader.get_batch(int(number)).select(list(names)).take(pa.array(local)))
+        return pa.Table.from_batches(parts, self._shown(names))
+
+    def _shown(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in names])
+
+    @contextmanager
+    def _open(self, names: Sequence[str]) -> Iterator[pa.RecordBatchFileReader]:
+        wanted = sorted({self.schema.get_field_index(name) for name in names})
+        with (
+            _spooling(self.path.parent),
+            pa.OSFile(str(self.path), "rb") as file,
+            pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as reader,
+        ):
+            yield reader
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A type's file while it is written."""
+
+    type: AnyType
+    path: Path
+    schema: pa.Schema
+    file: pa.OSFile
+    writer: pa.RecordBatchFileWriter
+    sizes: list[int] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+
+    def close(self) -> None:
+        try:
+            self.writer.close()
+        finally:
+            self.file.close()
+
+
+class Spool:
+    """All rows of a load. `add` windows, `seal` once, then read; the files go with `close`, or at the end of `with`."""
+
+    def __init__(self, *, keeps_left_out: bool) -> None:
+        self._keeps_left_out = keeps_left_out
+        self._growing: dict[str, _Growing] = {}
+        self._sealed: dict[str, SpooledType] = {}
+        try:
+            self._scratch = Scratch("omnigraph-load-")
+        except OSError as error:
+            raise SpoolError(tempfile.gettempdir(), error.strerror or str(error)) from error
+        self.directory = self._scratch.directory
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def name(self, type_: AnyType) -> None:
+        """The load names this type, even when it has no rows of it."""
+        if type_.name not in self._growing:
+            with _spooling(self.directory):
+                self._begin(type_)
+
+    def add(self, file: int, window: TypedRows) -> None:
+        """Keep the rows of a window, which came from the input of that number."""
+        if not window.rows.num_rows:
+            return
+        with _spooling(self.directory):
+            growing = self._growing.get(window.type.name) or self._begin(window.type)
+            growing.left_out.update(window.left_out)
+            for batch in self._table(file, window, growing.schema).to_batches():
+                growing.writer.write_batch(batch)
+                growing.sizes.append(batch.num_rows)
+
+    def seal(self) -> None:
+        """No more rows come."""
+        with _spooling(self.directory):
+            for name, growing in self._growing.items():
+                growing.close()
+                self._sealed[name] = SpooledType(
+                    type=growing.type,
+                    path=growing.path,
+                    schema=growing.schema,
+                    left_out=frozenset(growing.left_out),
+                    starts=np.cumsum([0, *growing.sizes], dtype=np.int64),
+                )
+        self._growing = {}
+
+    @property
+    def types(self) -> Mapping[str, SpooledType]:
+        """Every type that has rows, by name, in the order of first appearance."""
+        return self._sealed
+
+    @property
+    def nbytes(self) -> int:
+        """How much disk the rows take."""
+        return sum(one.path.stat().st_size for one in self._sealed.values())
+
+    def close(self) -> None:
+        """Remove every file."""
+        for growing in self._growing.values():
+            try:
+                growing.close()
+            except OSError as error:
+                log.warning("a temporary file of a load was not closed: %s", error)
+        self._growing = {}
+        self._scratch.close()
+
+    def _begin(self, type_: AnyType) -> _Growing:
+        fields = [pa.field(one.name, one.type, metadata=one.metadata) for one in arrow_schema(type_)]
+        fields += [pa.field(FILE, pa.int32()), pa.field(LINE, pa.int64())]
+        if self._keeps_left_out:
+            fields += [pa.field(left_out_name(p.name), pa.bool_()) for p in type_.properties]
+        schema = pa.schema(fields)
+        path = self.directory / f"{len(self._growing)}.arrow"
+        file = pa.OSFile(str(path), "wb")
+        growing = _Growing(type_, path, schema, file, pa.ipc.new_file(file, schema))
+        self._growing[type_.name] = growing
+        return growing
+
+    def _table(self, file: int, window: TypedRows, schema: pa.Schema) -> pa.Table:
+        rows = window.rows.num_rows
+        columns: list[pa.Array | pa.ChunkedArray] = [*window.rows.columns]
+        columns += [pa.repeat(pa.scalar(file, pa.int32()), rows), window.lines]
+        if self._keeps_left_out:
+            nowhere = pa.repeat(pa.scalar(False), rows)
+            columns += [window.left_out.get(p.name, nowhere) for p in window.type.properties]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+@contextmanager
+def _spooling(directory: Path) -> Iterator[None]:
+    """The temporary files' own errors. A store's or a table's are not OSError by the time they get here."""
+    try:
+        yield
+    except OSError as error:
+        raise SpoolError(str(directory), error.strerror or str(error)) from error

@@ -1,0 +1,211 @@
+"""Columns of other tools' Arrow tables to ours: cast only within a family, and only where nothing is lost.
+
+Numbers become other numbers when every value is kept (a 64-bit float is rounded to an F32, as JSON's numbers are).
+Text is taken as text, or as the JSON form of a Date, DateTime, 64-bit integer or Blob. A time needs its zone.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.decoding.columns import are_finite, column_from_json
+from omnigraph.engine.decoding.fast_columns import filled_from_texts
+from omnigraph.engine.decoding.record_error import ColumnError
+from omnigraph.engine.decoding.typed_rows import Filled
+from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.catalog import Property
+from omnigraph.schema.misfit import shown
+from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
+
+_IS = pa.types
+_PARTS = 16
+_TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
+
+
+def ids_from_arrow(column: pa.Array, file: str, type_name: str, name: str) -> Filled:
+    """A column of ids; ColumnError when it is not text."""
+    plain = _plain(column)
+    if not (_is_text(plain.type) or _IS.is_null(plain.type)):
+        reason = f"the column of `{name}` holds {plain.type}; an id is a string"
+        raise ColumnError(file, type_name, name, reason)
+    return _cast(Property(name=name, type=Scalar.STRING, nullable=True), plain)
+
+
+def filled_from_arrow(p: Property, column: pa.Array, file: str, type_name: str) -> Filled:
+    """A property's column; values that would be lost are misfits, a type that never fits is a ColumnError."""
+    plain = _plain(column)
+    if not _fits(p.type, plain.type):
+        hint = "; a time needs its zone" if p.type is Scalar.DATETIME and _IS.is_timestamp(plain.type) else ""
+        reason = f"the column of `{p.name}` holds {plain.type}, which is no {p.type}{hint}"
+        raise ColumnError(file, type_name, p.name, reason)
+    plain = _counted(p.type, plain)
+    if not _goes_by_json(p.type, plain.type):
+        return _cast(p, plain)
+    if isinstance(p.type, EnumOf) or p.type in _TEXT_FORMS:
+        texts = _cast(Property(name=p.name, type=Scalar.STRING, nullable=True), plain)
+        filled = filled_from_texts(p.type, texts.array)
+        return Filled(array=filled.array, misfits={**filled.misfits, **texts.misfits})
+    return _by_json(p, plain)
+
+
+def _cast(p: Property, column: pa.Array) -> Filled:
+    """The column in our type, rows that would be lost looked for in ever smaller parts."""
+    target = arrow_type(p.type)
+    parts: list[pa.Array] = []
+    misfits: dict[int, tuple[str, str]] = {}
+
+    def take(start: int, part: pa.Array) -> None:
+        if (array := _cast_whole(part, target)) is not None:
+            parts.append(array)
+        elif len(part) == 1:
+            misfits[start] = _loss(p, part)
+            parts.append(pa.nulls(1, target))
+        else:
+            size = -(-len(part) // _PARTS)
+            for at in range(0, len(part), size):
+                take(start + at, part.slice(at, size))
+
+    take(0, column)
+    return Filled(array=parts[0] if len(parts) == 1 else pa.concat_arrays(parts), misfits=misfits)
+
+
+def _cast_whole(column: pa.Array, target: pa.DataType) -> pa.Array | None:
+    try:
+        array = column if column.type == target else column.cast(target, safe=True)
+    except pa.ArrowException:
+        return None
+    return array if _is_sound(array) else None
+
+
+def _counted(type_: ValueType, column: pa.Array) -> pa.Array:
+    """A column of lists as vectors, if each of them has the right length."""
+    if not isinstance(type_, VectorOf) or not (_IS.is_list(column.type) or _IS.is_large_list(column.type)):
+        return column
+    is_given = column.is_valid()
+    if not pc.all(pc.equal(pc.list_value_length(column), type_.size), min_count=0).as_py():
+        return column
+    vectors = pa.FixedSizeListArray.from_arrays(column.flatten(), type_.size)
+    if not column.null_count:
+        return vectors
+    flags = is_given.to_numpy(zero_copy_only=False)
+    return vectors.take(pa.array(np.cumsum(flags) - 1, mask=~flags))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if _IS.is_dictionary(column.type) else column
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(_IS.is_string(arrow) or _IS.is_large_string(arrow) or _IS.is_string_view(arrow))
+
+
+def _is_binary(arrow: pa.DataType) -> bool:
+    return bool(_IS.is_binary(arrow) or _IS.is_large_binary(arrow) or _IS.is_binary_view(arrow))
+
+
+def _is_number(arrow: pa.DataType) -> bool:
+    return bool(_IS.is_integer(arrow) or _IS.is_floating(arrow))
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return bool(_IS.is_list(arrow) or _IS.is_large_list(arrow) or _IS.is_fixed_size_list(arrow))
+
+
+_FAMILIES: dict[Scalar, Callable[[pa.DataType], bool]] = {
+    Scalar.STRING: _is_text,
+    Scalar.BLOB: lambda arrow: _is_binary(arrow) or _is_text(arrow),
+    Scalar.BOOL: _IS.is_boolean,
+    Scalar.I32: _is_number,
+    Scalar.U32: _is_number,
+    Scalar.I64: lambda arrow: _is_number(arrow) or _is_text(arrow),
+    Scalar.U64: lambda arrow: _is_number(arrow) or _is_text(arrow),
+    Scalar.F32: _is_number,
+    Scalar.F64: _is_number,
+    Scalar.DATE: lambda arrow: _IS.is_date(arrow) or _is_text(arrow),
+    Scalar.DATETIME: lambda arrow: (_IS.is_timestamp(arrow) and arrow.tz is not None) or _is_text(arrow),
+}
+
+
+def _fits(type_: ValueType, arrow: pa.DataType) -> bool:
+    if _IS.is_null(arrow):
+        return True
+    match type_:
+        case Scalar():
+            return bool(_FAMILIES[type_](arrow))
+        case EnumOf():
+            return _is_text(arrow)
+        case ListOf(element=element):
+            return _is_list(arrow) and _fits(element, arrow.value_type)
+        case VectorOf():
+            return _is_list(arrow) and _is_number(arrow.value_type)
+
+
+def _goes_by_json(type_: ValueType, arrow: pa.DataType) -> bool:
+    """Whether the values have to be read as the JSON forms they are, or counted, or looked up."""
+    match type_:
+        case EnumOf():
+            return True
+        case VectorOf(size=size):
+            return not (_IS.is_fixed_size_list(arrow) and arrow.list_size == size)
+        case ListOf(element=element):
+            return _is_list(arrow) and _goes_by_json(element, arrow.value_type)
+        case Scalar.STRING:
+            return False
+        case _:
+            return _is_text(arrow)
+
+
+def _by_json(p: Property, column: pa.Array) -> Filled:
+    values: list[object] = column.to_pylist()
+    found = column_from_json(p.type, values)
+    return Filled(
+        array=found.array,
+        misfits={row: (shown(values[row]), misfit.reason) for row, misfit in found.misfits.items()},
+    )
+
+
+def _is_sound(array: pa.Array) -> bool:
+    """Whether every value is one that our types have: no NaN, no year beyond 9999, no null inside of a list."""
+    if _IS.is_temporal(array.type):
+        years = pc.min_max(pc.year(array))
+        return years["min"].as_py() is None or (years["min"].as_py() >= 1 and years["max"].as_py() <= 9999)
+    if _is_list(array.type):
+        return _is_sound(array.flatten()) and array.flatten().null_count == 0
+    if _is_text(array.type):
+        return _is_utf8(array)
+    return are_finite(array) if _IS.is_floating(array.type) else True
+
+
+def _is_utf8(texts: pa.Array) -> bool:
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _loss(p: Property, one: pa.Array) -> tuple[str, str]:
+    """What is said of the only value of an array, which can't be kept."""
+    if _is_text(one.type):
+        return "text", "the text is not UTF-8"
+    value = cell_text(one)
+    return value, f"{value} can't be held exactly by {p.type}{_range(p.type)}"
+
+
+def cell_text(one: pa.Array) -> str:
+    """The only value of an array, for people; also a time or date that Python has no value for."""
+    if _IS.is_temporal(one.type):
+        return str(one.cast(pa.utf8())[0].as_py())
+    try:
+        return shown(one[0].as_py())
+    except (ValueError, OverflowError):
+        return f"a {one.type}"
+
+
+def _range(type_: ValueType) -> str:
+    if isinstance(type_, Scalar) and type_ in INTEGER_RANGES:
+        low, high = INTEGER_RANGES[type_]
+        return f", whole numbers from {low} to {high}"
+    return ""

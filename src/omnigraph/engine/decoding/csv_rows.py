@@ -1,0 +1,167 @@
+"""CSV of one type: a header that names the columns, then a row for each record.
+
+A cell of a String or enum is its text, and every other cell is the JSON form of its type (`true`, `12`, `0.5`,
+`[1, 2]`; dates and blobs without quotes). An empty cell is null for a nullable property that is no String, and the
+empty string for a String: CSV has no null of text. A row's number counts records behind the header, from 1: one whose
+cells hold line breaks is one row, and blank lines are none.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from omnigraph.engine.decoding.cells import cell_value, filled_from_cells, ids_from_cells
+from omnigraph.engine.decoding.csv_quotes import QuoteCheck
+from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
+from omnigraph.engine.decoding.record_error import ColumnError, RecordError
+from omnigraph.engine.decoding.record_text import record_text
+from omnigraph.engine.decoding.sources import file_chunks, file_errors
+from omnigraph.engine.decoding.typed_rows import (
+    Filled,
+    ReadRows,
+    Rejected,
+    TypedRows,
+    absent_column,
+    absent_ids,
+    finish,
+    id_columns,
+)
+from omnigraph.engine.decoding.typed_source import TypedFile
+from omnigraph.ids import Ids
+
+BLOCK_BYTES = 8 * 1024 * 1024
+BLOCK_BYTES_WITH_BLOBS = 256 * 1024 * 1024
+"""A row has to fit into one block."""
+
+_Part: TypeAlias = tuple[TypedRows, list[Rejected]]
+
+
+def csv_parts(file: TypedFile, ids: Ids) -> Iterator[_Part]:
+    """The rows, a block of the file at a time, and what is wrong with the others.
+
+    A row with another number of cells than the header is refused like any other bad row. Quotes that are not where they
+    belong stop the read, because behind them nobody knows which text is a row.
+    """
+    columns, chunks = _header(file, _checked(file))
+    placed = file.placed(columns)
+    refused: list[Rejected] = []
+
+    def keep(row: pa_csv.InvalidRow) -> str:
+        cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
+        reason = f"the row has {cells}, the header has {row.expected_columns}"
+        error = RecordError(file.name, row.number - 1, file.type.name, None, None, reason, "row")
+        refused.append((error, row.text.encode()))
+        return "skip"
+
+    with file_errors(file.name):
+        batches = pa_csv.open_csv(
+            pa.PythonFile(_Stream(chunks), mode="r"),
+            pa_csv.ReadOptions(block_size=BLOCK_BYTES_WITH_BLOBS if file.has_blobs else BLOCK_BYTES, use_threads=False),
+            pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
+            pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.binary()), strings_can_be_null=False, check_utf8=False
+            ),
+        )
+    start = 1
+    with batches:
+        while True:
+            with file_errors(file.name):
+                batch = next(batches, None)
+            if batch is None:
+                break
+            lines = _numbers(start, batch.num_rows, [error.line for error, _ in refused])
+            start = int(lines[-1]) + 1 if len(lines) else start
+            rows, wrong = _part(file, ids, batch, placed, lines)
+            due = [one for one in refused if one[0].line < start]
+            refused[:] = refused[len(due) :]
+            yield rows, sorted([*wrong, *due], key=lambda one: one[0].line)
+    if refused:
+        yield _part(file, ids, _no_rows(columns), placed, np.empty(0, np.int64))[0], refused
+
+
+def _no_rows(columns: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], pa.binary()) for _ in columns], names=columns)
+
+
+def _checked(file: TypedFile) -> Iterator[bytes]:
+    """The bytes of the file without a byte order mark, ending with a line feed; its quotes are in order."""
+    check = QuoteCheck(file.name)
+    is_first, last = True, b""
+    for chunk in file_chunks(file.path):
+        text = chunk.removeprefix(BYTE_ORDER_MARK) if is_first else chunk
+        is_first = False
+        check.feed(text)
+        last = text[-1:] or last
+        yield text
+    check.finish()
+    if last and last != b"\n":
+        yield b"\n"
+
+
+def _header(file: TypedFile, chunks: Iterator[bytes]) -> tuple[list[str], Iterator[bytes]]:
+    """The names of the columns, and all bytes again."""
+    first = next(chunks, b"")
+    text = first.decode(errors="replace")
+    columns = next((row for row in csv.reader(io.StringIO(text, newline="")) if row), None)
+    if columns is None:
+        raise ColumnError(file.name, file.type.name, "", "the file is empty: its first line names the columns")
+    return columns, chain([first], chunks)
+
+
+class _Stream(io.RawIOBase):
+    """Chunks of bytes as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        parts, held = [self._held], len(self._held)
+        while size is None or size < 0 or held < size:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                break
+            parts.append(chunk)
+            held += len(chunk)
+        found = b"".join(parts)
+        cut = len(found) if size is None or size < 0 else size
+        self._held = found[cut:]
+        return found[:cut]
+
+
+def _numbers(start: int, rows: int, refused: list[int]) -> npt.NDArray[np.int64]:
+    """The next numbers of rows, but for those that were refused."""
+    numbers = np.arange(start, start + rows + len(refused), dtype=np.int64)
+    return np.setdiff1d(numbers, refused, assume_unique=True)[:rows]
+
+
+def _part(
+    file: TypedFile, ids: Ids, batch: pa.RecordBatch, placed: Mapping[str, int], lines: npt.NDArray[np.int64]
+) -> _Part:
+    columns: dict[str, Filled] = {}
+    for name in id_columns(file.type):
+        columns[name] = ids_from_cells(batch.column(placed[name])) if name in placed else absent_ids(len(lines))
+    for p in file.type.properties:
+        if p.name in placed:
+            columns[p.name] = filled_from_cells(p, batch.column(placed[p.name]))
+        else:
+            columns[p.name] = absent_column(p, len(lines))
+
+    def text_of(line: int) -> bytes:
+        row = int(np.searchsorted(lines, line))
+        cells = {name: batch.column(column)[row].as_py() for name, column in placed.items()}
+        return record_text(
+            file.type, {name: cell_value(file.type.property(name), cell) for name, cell in cells.items()}
+        )
+
+    return finish(file.type, ReadRows(lines=lines, columns=columns), file.origin("row"), ids, text_of)

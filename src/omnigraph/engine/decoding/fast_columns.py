@@ -1,0 +1,182 @@
+"""Columns as Arrow's JSON reader gives them, to the columns of our types; a value that is not beyond doubt is named.
+
+Numbers are read as numbers of their own type, but floats as 64-bit ones, so that an F32 is rounded as everywhere.
+Dates, times, enums and blobs are read as text, and their texts are checked here.
+"""
+
+from typing import assert_never
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.decoding.columns import EXACT_IN_FLOAT32, EXACT_IN_FLOAT64, column_from_json
+from omnigraph.engine.decoding.fast_json import Doubts
+from omnigraph.engine.decoding.typed_rows import Filled, replaced
+from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.catalog import Property
+from omnigraph.schema.misfit import shown
+from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+
+Sure = npt.NDArray[np.bool_]
+"""True for each value that needs no second look."""
+
+_YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # Arrow has a year 0, we don't
+_DATE = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}$"
+_DATETIME = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\\.[0-9]{{1,6}})?Z$"
+
+
+def json_type(type_: ValueType) -> pa.DataType:
+    """As what the values of a type are read."""
+    match type_:
+        case EnumOf() | Scalar.STRING | Scalar.DATE | Scalar.DATETIME | Scalar.BLOB:
+            return pa.utf8()
+        case Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            return arrow_type(type_)
+        case Scalar.F32 | Scalar.F64:
+            return pa.float64()
+        case ListOf(element=element):
+            return pa.list_(json_type(element))
+        case VectorOf():
+            return pa.list_(pa.float64())
+        case _:
+            assert_never(type_)
+
+
+def filled_fast(p: Property, column: pa.Array) -> tuple[Filled, Doubts | None]:
+    """A property's column, and the rows whose values are in doubt; in those it holds anything."""
+    match p.type:
+        case Scalar.STRING | Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            return Filled(array=column), None
+        case Scalar.F32 | Scalar.F64:
+            array, doubts = _floats(p.type, column)
+            return Filled(array=array), doubts
+        case EnumOf() | Scalar.DATE | Scalar.DATETIME | Scalar.BLOB:
+            return filled_from_texts(p.type, column), None
+        case ListOf(element=element):
+            array, doubts = _lists(element, column)
+            return Filled(array=array), doubts
+        case VectorOf(size=size):
+            array, doubts = _vectors(size, column)
+            return Filled(array=array), doubts
+        case _:
+            assert_never(p.type)
+
+
+def _floats(scalar: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
+    """Floats; in doubt are all that may have been a whole number beyond the exact ones, `-0`, NaN or infinite."""
+    values = column.fill_null(0.0).to_numpy() if column.null_count else column.to_numpy()
+    exact = EXACT_IN_FLOAT32 if scalar is Scalar.F32 else EXACT_IN_FLOAT64
+    with np.errstate(invalid="ignore"):
+        doubts = ~(np.abs(values) < exact) | ((values == 0.0) & np.signbit(values))
+    if scalar is Scalar.F32:
+        column = column.cast(pa.float32(), safe=False)
+    return column, doubts if doubts.any() else None
+
+
+def filled_from_texts(type_: ValueType, texts: pa.Array) -> Filled:
+    """A column of an enum, Date, DateTime or Blob; the strict code sees the texts that are not plainly right."""
+    array, is_sure = _plain_texts(type_, texts)
+    if is_sure is None:
+        return Filled(array=array)
+    values: list[object] = texts.filter(pa.array(~is_sure)).to_pylist()
+    found = column_from_json(type_, values)
+    misfits = {row: (shown(values[row]), misfit.reason) for row, misfit in found.misfits.items()}
+    return completed(array, is_sure, Filled(array=found.array, misfits=misfits))
+
+
+def completed(array: pa.Array, is_sure: Sure, rest: Filled) -> Filled:
+    """A column whose sure values are there, and whose others were found apart, in their order."""
+    places = np.flatnonzero(~is_sure)
+    misfits = {int(places[row]): misfit for row, misfit in rest.misfits.items()}
+    if len(places) == len(array):
+        return Filled(array=rest.array, misfits=misfits)
+    return Filled(array=replaced(array, ~is_sure, rest.array), misfits=misfits)
+
+
+def parsed(texts: pa.Array, pattern: str, to: pa.DataType) -> tuple[pa.Array, Sure | None]:
+    """The values of texts, by Arrow, and which of them are sure, unless all are: those of the pattern, and nulls.
+
+    Where one can't be parsed for all its looks, none is sure.
+    """
+    is_like = pc.fill_null(pc.match_substring_regex(texts, pattern), fill_value=True)
+    is_all_like = pc.all(is_like, min_count=0).as_py()
+    try:
+        array = (texts if is_all_like else pc.if_else(is_like, texts, pa.scalar(None, pa.utf8()))).cast(to)
+    except pa.ArrowInvalid:
+        return pa.nulls(len(texts), to), _flags(texts.is_null())
+    return array, None if is_all_like else _flags(is_like)
+
+
+def _plain_texts(type_: ValueType, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
+    match type_:
+        case EnumOf(values=allowed):
+            known = pc.or_(pc.is_in(texts, value_set=pa.array(allowed, pa.utf8())), texts.is_null())
+            return texts, None if pc.all(known, min_count=0).as_py() else _flags(known)
+        case Scalar.DATE:
+            return parsed(texts, _DATE, pa.date32())
+        case Scalar.DATETIME:
+            return parsed(texts, _DATETIME, arrow_type(type_))
+        case _:
+            is_null = _flags(texts.is_null())
+            return pa.nulls(len(texts), arrow_type(type_)), None if is_null.all() else is_null
+
+
+def _flags(mask: pa.Array) -> Sure:
+    flags: Sure = mask.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _lists(element: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
+    items, offsets = _items(column)
+    wrong: list[int] = []
+    doubts: Doubts | None = None
+    if element in (Scalar.F32, Scalar.F64):
+        array, doubts = _floats(element, items)
+    elif element in (Scalar.DATE, Scalar.DATETIME):
+        filled = filled_from_texts(element, items)
+        array, wrong = filled.array, list(filled.misfits)
+    else:
+        array = items
+    if items.null_count or wrong:
+        doubts = np.zeros(len(items), bool) if doubts is None else doubts
+        doubts |= items.is_null().to_numpy(zero_copy_only=False)
+        doubts[wrong] = True
+    mask = column.is_null() if column.null_count else None
+    lists = pa.ListArray.from_arrays(pa.array(offsets), array, mask=mask)
+    return lists, None if doubts is None else _rows_with(doubts, offsets)
+
+
+def _vectors(size: int, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
+    items, offsets = _items(column)
+    floats, doubtful_items = _floats(Scalar.F32, items)
+    is_null: Doubts = column.is_null().to_numpy(zero_copy_only=False)
+    doubts = ~is_null & (np.diff(offsets) != size)
+    if items.null_count:
+        doubts |= _rows_with(items.is_null().to_numpy(zero_copy_only=False), offsets)
+    if doubtful_items is not None:
+        doubts |= _rows_with(doubtful_items, offsets)
+    is_good = ~is_null & ~doubts
+    if is_good.all():
+        return pa.FixedSizeListArray.from_arrays(floats, size), None
+    counts = np.repeat(is_good, np.diff(offsets))
+    good = pa.FixedSizeListArray.from_arrays(floats.filter(pa.array(counts)), size)
+    places = pa.array(np.cumsum(is_good) - 1, mask=~is_good)
+    return good.take(places), doubts if doubts.any() else None
+
+
+def _items(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
+    """The items of lists, and where each list starts among them; the items of nulls are none."""
+    counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return column.flatten(), offsets
+
+
+def _rows_with(is_item: Doubts, offsets: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Doubts:
+    """The lists that have such an item."""
+    before = np.zeros(len(is_item) + 1, np.int64)
+    np.cumsum(is_item, out=before[1:])
+    rows: Doubts = before[offsets[1:]] > before[offsets[:-1]]
+    return rows

@@ -1,0 +1,150 @@
+"""Lines of a text, many at a time: found by numpy, kept as one buffer with offsets, never as a list of them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK, is_skipped
+
+Places = npt.NDArray[np.int64]
+"""Positions of bytes or lines, or numbers of lines."""
+
+PADDING = 512
+"""How many bytes behind the last line may be read, so that words of bytes can be compared without looking out."""
+
+_LINE_FEED, _RETURN, _OPENS, _CLOSES = b"\n\r{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineBlock:
+    """Successive lines of a text; line `i` is `data[offsets[i]:offsets[i + 1]]` with its line feed.
+
+    `first` is the number of line 0, counted from 1. `too_long` are numbers of lines that were not kept, and `chosen`
+    are the positions of those that hold records: neither too long, nor blank, nor comments.
+    """
+
+    data: bytes
+    offsets: Places
+    first: int
+    chosen: Places
+    too_long: tuple[int, ...] = ()
+
+    def line(self, position: int) -> bytes:
+        """One line without its line feed."""
+        return self.data[self.offsets[position] : self.offsets[position + 1] - 1]
+
+    def text_of(self, number: int) -> bytes:
+        """The line of that number."""
+        return self.line(number - self.first)
+
+    def numbers(self, positions: Places) -> Places:
+        """The numbers of lines."""
+        return positions + self.first
+
+    def whole(self, positions: Places) -> Places:
+        """Which of these lines start with `{` and end with `}`, but for a carriage return."""
+        values = np.frombuffer(self.data, np.uint8)
+        ends = self.offsets[positions + 1] - 2  # before the line feed; of an empty line, the byte before it
+        last = values[ends]
+        last = np.where(last == _RETURN, values[np.maximum(ends - 1, 0)], last)
+        whole: Places = positions[(last == _CLOSES) & (values[self.offsets[positions]] == _OPENS)]
+        return whole
+
+    def part(self, positions: Places) -> "LineBlock":
+        """Only these lines, one behind the other; their numbers are lost."""
+        first, last = int(positions[0]), int(positions[-1]) + 1
+        if last - first == len(positions):
+            return replace(self, offsets=self.offsets[first : last + 1])
+        chosen = self.lines().take(pa.array(positions))
+        offsets = np.frombuffer(chosen.buffers()[1], np.int64, len(chosen) + 1)
+        return replace(self, data=chosen.buffers()[2].to_pybytes(), offsets=offsets)
+
+    def text(self) -> pa.Buffer:
+        """All lines."""
+        start, end = int(self.offsets[0]), int(self.offsets[-1])
+        return pa.py_buffer(self.data).slice(start, end - start)
+
+    def count(self, text: bytes) -> int:
+        """How often a text is there."""
+        return self.data.count(text, int(self.offsets[0]), int(self.offsets[-1]))
+
+    def lines(self) -> pa.Array:
+        """All lines, each with its line feed, as one array over the same bytes."""
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        return pa.Array.from_buffers(pa.large_binary(), len(self.offsets) - 1, buffers, null_count=0)
+
+
+def line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) -> Iterator[LineBlock]:
+    """All lines, in blocks of at most `rows` lines and about `size` bytes.
+
+    A line of more than `limit` bytes is never held whole. A byte order mark at the start is no part of the first line,
+    and the last line may lack its line feed.
+    """
+    number = 1
+    held: list[bytes] = []  # of the line whose end has not come yet
+    held_size = 0
+    for slab in _slabs(chunks, rows, size):
+        cut = slab.rfind(b"\n") + 1
+        if not cut:
+            held_size += len(slab)
+            held = [] if held_size > limit else [*held, slab]
+            continue
+        start = 0
+        too_long: tuple[int, ...] = ()
+        if held_size > limit:
+            start, too_long = slab.find(b"\n") + 1, (number,)
+            number += 1
+        body = b"".join((*held, slab[start:cut], bytes(PADDING)))
+        yield from (blocks := _split(body, number, limit, rows, too_long))
+        number = blocks[-1].first + len(blocks[-1].offsets) - 1
+        held, held_size = [slab[cut:]], len(slab) - cut
+
+
+def _slabs(chunks: Iterable[bytes], rows: int, size: int) -> Iterator[bytes]:
+    """The same bytes in larger pieces, but none that goes on after `rows` lines or `size` bytes.
+
+    The last one ends with a line feed, whether or not the text does.
+    """
+    parts: list[bytes] = []
+    held = lines = 0
+    for chunk in chunks:
+        if held >= size or lines >= rows:  # only now, when it is known that there is more
+            yield b"".join(parts)
+            parts, held, lines = [], 0, 0
+        if chunk:
+            parts.append(chunk)
+            held += len(chunk)
+            lines += chunk.count(b"\n")
+    if held:
+        yield b"".join(parts if parts[-1].endswith(b"\n") else (*parts, b"\n"))
+
+
+def _split(body: bytes, number: int, limit: int, rows: int, too_long: tuple[int, ...]) -> list[LineBlock]:
+    ends = np.flatnonzero(np.frombuffer(body, np.uint8, len(body) - PADDING) == _LINE_FEED) + 1
+    offsets = np.concatenate((np.zeros(1, np.int64), ends))
+    if number == 1 and not too_long and body.startswith(BYTE_ORDER_MARK):
+        offsets[0] = len(BYTE_ORDER_MARK)
+    count = len(ends)
+    parts = max(1, -(-count // rows))
+    bounds = [count * part // parts for part in range(parts + 1)]
+    blocks = [_chosen(body, offsets[first : last + 1], number + first, limit) for first, last in pairwise(bounds)]
+    return [replace(blocks[0], too_long=(*too_long, *blocks[0].too_long)), *blocks[1:]]
+
+
+def _chosen(body: bytes, offsets: Places, first: int, limit: int) -> LineBlock:
+    values = np.frombuffer(body, np.uint8)
+    is_record = values[offsets[:-1]] == _OPENS
+    is_too_long = np.diff(offsets) - 1 > limit
+    for position in np.flatnonzero(~is_record & ~is_too_long):
+        is_record[position] = not is_skipped(body[offsets[position] : offsets[position + 1] - 1])
+    return LineBlock(
+        data=body,
+        offsets=offsets,
+        first=first,
+        chosen=np.flatnonzero(is_record & ~is_too_long),
+        too_long=tuple((np.flatnonzero(is_too_long) + first).tolist()),
+    )

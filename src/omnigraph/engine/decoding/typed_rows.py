@@ -1,0 +1,323 @@
+"""Rows of one type, from columns that were read: checked for presence, given their ids, in the form of the table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.decoding.columns import column_from_json
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.row_ids import derived_id_texts, new_ids
+from omnigraph.engine.writing.blob_claims import refusals
+from omnigraph.ids import Ids
+from omnigraph.schema.arrow import DST, ID, SRC, arrow_schema, arrow_type
+from omnigraph.schema.catalog import AnyType, EdgeType, Property
+from omnigraph.schema.misfit import shown
+from omnigraph.schema.types import Scalar
+from omnigraph.schema.values import expected, to_json
+from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
+
+FROM, TO = "from", "to"
+SHOWN_AS = {SRC: FROM, DST: TO}
+STORED_AS = {FROM: SRC, TO: DST}
+
+Rejected: TypeAlias = tuple[RecordError, bytes]
+
+
+class Absent(Enum):
+    """What stands for a value that a record does not have, because None is one."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedRows:
+    """Some records of one type.
+
+    `rows` has the columns of the type's table, in order, and `lines` says where each row came from. A property that a
+    record leaves out has its default in `rows`, or null. `left_out` tells it from an explicit null: a mask, true where
+    the property was left out, for each property that at least one of these records leaves out.
+    """
+
+    type: AnyType
+    rows: pa.Table
+    lines: pa.Array
+    left_out: Mapping[str, pa.Array]
+
+
+@dataclass(slots=True, kw_only=True)
+class Filled:
+    """One property's column: null where a value does not fit, and then its text and the reason, by row."""
+
+    array: pa.Array
+    misfits: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    left_out: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRows:
+    """What was read, before it is checked: the properties, `id`, and for an edge `from` and `to`, a column for each."""
+
+    lines: npt.NDArray[np.int64]
+    columns: Mapping[str, Filled]
+
+    def kept(self, is_kept: npt.NDArray[np.bool_]) -> "ReadRows":
+        """Only these rows."""
+        chosen, places = pa.array(is_kept), np.cumsum(is_kept) - 1
+        columns = {
+            name: Filled(
+                array=one.array.filter(chosen),
+                misfits={int(places[row]): misfit for row, misfit in one.misfits.items() if is_kept[row]},
+                left_out=None if one.left_out is None else one.left_out.filter(chosen),
+            )
+            for name, one in self.columns.items()
+        }
+        return ReadRows(lines=self.lines[is_kept], columns=columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where rows come from, for messages, and how they are to be taken.
+
+    With `is_partial`, a required property may be left out, unless it is part of the key: for a merge, where the row
+    that is there may have it. `blobs` are the places that a Blob's URI may lead to.
+    """
+
+    file: str
+    unit: str = "line"
+    is_partial: bool = False
+    blobs: BlobSources = NO_SOURCES
+
+
+Problems: TypeAlias = dict[int, tuple[str | None, str | None, str]]
+"""By row, the first thing that is wrong with it: property, value, reason."""
+
+
+# --- columns -----------------------------------------------------------------------------------------
+
+
+def id_columns(type_: AnyType) -> tuple[str, ...]:
+    """The names of a record's own fields that hold ids, in the order in which they are checked."""
+    return (FROM, TO, ID) if isinstance(type_, EdgeType) else (ID,)
+
+
+def filled_from_json(p: Property, values: list[object]) -> Filled:
+    """A property's column of decoded JSON values; what a record leaves out becomes the default, or null."""
+    left_out = None
+    kinds = set(map(type, values))
+    if Absent in kinds:
+        left_out = pa.array([value is ABSENT for value in values], pa.bool_())
+        default = to_json(p.type, p.default) if p.has_default else None
+        values = [default if value is ABSENT else value for value in values]
+    column = column_from_json(p.type, values)
+    misfits = {row: (shown(values[row]), misfit.reason) for row, misfit in column.misfits.items()}
+    return Filled(array=column.array, misfits=misfits, left_out=left_out)
+
+
+def ids_from_json(values: list[object]) -> Filled:
+    """A column of ids of decoded JSON values."""
+    return filled_from_json(_TEXT, values)
+
+
+_TEXT = Property(name=ID, type=Scalar.STRING, nullable=True)
+
+
+def absent_column(p: Property, rows: int) -> Filled:
+    """The column of a property that no record has."""
+    left_out = pa.array(np.ones(rows, bool))
+    if not p.has_default or p.default is None:
+        return Filled(array=pa.nulls(rows, arrow_type(p.type)), left_out=left_out)
+    return Filled(array=default_column(p, rows), left_out=left_out)
+
+
+def absent_ids(rows: int) -> Filled:
+    """The column of ids that no record gives."""
+    return absent_column(_TEXT, rows)
+
+
+def default_column(p: Property, rows: int) -> pa.Array:
+    """The default of a property, for so many rows."""
+    one = column_from_json(p.type, [to_json(p.type, p.default)]).array
+    return one.take(pa.array(np.zeros(rows, np.int64)))
+
+
+def replaced(array: pa.Array, is_other: npt.NDArray[np.bool_], others: pa.Array) -> pa.Array:
+    """An array with the next of `others` wherever the mask says so; unlike Arrow's own function it knows lists."""
+    places = np.where(is_other, len(array) - 1 + np.cumsum(is_other), np.arange(len(array)))
+    return pa.concat_arrays([array, others]).take(pa.array(places))
+
+
+def joined(parts: Sequence[ReadRows]) -> ReadRows:
+    """The rows of all parts, by line."""
+    if len(parts) == 1:
+        return parts[0]
+    lines = np.concatenate([part.lines for part in parts])
+    order = np.argsort(lines, kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    is_in_order = bool((order == np.arange(len(order))).all())
+    starts = np.cumsum([0, *(len(part.lines) for part in parts)])
+    columns: dict[str, Filled] = {}
+    for name in parts[0].columns:
+        filled = [part.columns[name] for part in parts]
+        array = pa.concat_arrays([one.array for one in filled])
+        left_out = None
+        if any(one.left_out is not None for one in filled):
+            left_out = pa.concat_arrays([_mask(one) for one in filled])
+        misfits = {
+            int(places[start + row]): misfit
+            for start, one in zip(starts, filled, strict=False)
+            for row, misfit in one.misfits.items()
+        }
+        if not is_in_order:
+            chosen = pa.array(order)
+            array, left_out = array.take(chosen), None if left_out is None else left_out.take(chosen)
+        columns[name] = Filled(array=array, misfits=misfits, left_out=left_out)
+    return ReadRows(lines=lines[order], columns=columns)
+
+
+def _mask(column: Filled) -> pa.Array:
+    return pa.array(np.zeros(len(column.array), bool)) if column.left_out is None else column.left_out
+
+
+# --- rows --------------------------------------------------------------------------------------------
+
+
+def finish(
+    type_: AnyType, read: ReadRows, origin: Origin, ids: Ids, text_of: Callable[[int], bytes]
+) -> tuple[TypedRows, list[Rejected]]:
+    """The rows that are right, with their ids, and the others with what is wrong; both in the order they came in.
+
+    `text_of` gives the text of a record by its line.
+    """
+    rejected: list[Rejected] = []
+    problems = _problems(type_, read, origin)
+    if problems:
+        read = _without(type_, read, problems, origin, rejected, text_of)
+    own = {name: read.columns[name].array for name in id_columns(type_)}
+    own[ID] = _ids(type_, read, ids)
+    problems = _id_problems(type_, read, own[ID])
+    if problems:
+        is_kept = np.ones(len(read.lines), bool)
+        is_kept[list(problems)] = False
+        own = {name: array.filter(pa.array(is_kept)) for name, array in own.items()}
+        read = _without(type_, read, problems, origin, rejected, text_of)
+    schema = arrow_schema(type_)
+    arrays = [own[name] if name in own else read.columns[name].array for name in map(_shown_as, schema.names)]
+    masks = {p.name: read.columns[p.name].left_out for p in type_.properties}
+    rows = TypedRows(
+        type=type_,
+        rows=pa.Table.from_arrays(arrays, schema=schema),
+        lines=pa.array(read.lines),
+        left_out={name: mask for name, mask in masks.items() if mask is not None and mask.true_count},
+    )
+    return rows, sorted(rejected, key=lambda one: one[0].line)
+
+
+def _shown_as(name: str) -> str:
+    return SHOWN_AS.get(name, name)
+
+
+def _without(
+    type_: AnyType,
+    read: ReadRows,
+    problems: Problems,
+    origin: Origin,
+    rejected: list[Rejected],
+    text_of: Callable[[int], bytes],
+) -> ReadRows:
+    for row, (name, value, reason) in problems.items():
+        line = int(read.lines[row])
+        rejected.append((RecordError(origin.file, line, type_.name, name, value, reason, origin.unit), text_of(line)))
+    is_kept = np.ones(len(read.lines), bool)
+    is_kept[list(problems)] = False
+    return read.kept(is_kept)
+
+
+def _problems(type_: AnyType, read: ReadRows, origin: Origin) -> Problems:
+    problems: Problems = {}
+    for name in id_columns(type_):
+        _check_ids(name, read.columns[name], problems)
+    for p in type_.properties:
+        column = read.columns[p.name]
+        for row, (value, reason) in column.misfits.items():
+            problems.setdefault(row, (p.name, value, reason))
+        if p.type is Scalar.BLOB:
+            for row, (uri, reason) in refusals(column.array, origin.blobs).items():
+                problems.setdefault(row, (p.name, shown(uri), reason))
+        if column.array.null_count and not p.nullable:
+            _check_present(p, column, problems, may_be_absent=origin.is_partial and p.name not in type_.key)
+    return problems
+
+
+def _check_present(p: Property, column: Filled, problems: Problems, *, may_be_absent: bool) -> None:
+    for row, is_absent in _nulls(column, may_be_absent=may_be_absent):
+        if is_absent:
+            problems.setdefault(row, (p.name, None, f"a value is required: {expected(p.type)}"))
+        else:
+            problems.setdefault(row, (p.name, "null", f"expected {expected(p.type)}, got null"))
+
+
+def _check_ids(name: str, column: Filled, problems: Problems) -> None:
+    for row, (value, reason) in column.misfits.items():
+        problems.setdefault(row, (name, value, reason))
+    for row in pc.indices_nonzero(pc.equal(column.array, "")).to_pylist():
+        problems.setdefault(row, (name, '""', "an id is not empty"))
+    if column.array.null_count:
+        for row, is_absent in _nulls(column, may_be_absent=name == ID):
+            if is_absent:
+                problems.setdefault(row, (name, None, f"an edge needs `{name}`, the id of a node"))
+            else:
+                problems.setdefault(row, (name, "null", "expected a string, got null"))
+
+
+def _nulls(column: Filled, *, may_be_absent: bool) -> list[tuple[int, bool]]:
+    """The rows that have no value though it does not misfit, and whether it was left out rather than null."""
+    is_null = column.array.is_null()
+    if column.left_out is None:
+        return [(row, False) for row in pc.indices_nonzero(is_null).to_pylist() if row not in column.misfits]
+    if may_be_absent:
+        is_null = pc.and_not(is_null, column.left_out)
+    rows = pc.indices_nonzero(is_null)
+    pairs = zip(rows.to_pylist(), column.left_out.take(rows).to_pylist(), strict=True)
+    return [(row, is_absent) for row, is_absent in pairs if row not in column.misfits]
+
+
+# --- ids ---------------------------------------------------------------------------------------------
+
+
+def _ids(type_: AnyType, read: ReadRows, ids: Ids) -> pa.Array:
+    if type_.key:
+        columns = [read.columns[_shown_as(name)].array for name in type_.key]
+        types = [p.type if (p := type_.property(name)) else Scalar.STRING for name in type_.key]
+        return derived_id_texts(types, columns)
+    given = read.columns[ID].array
+    if not given.null_count:
+        return given
+    made = new_ids(ids, given.null_count)
+    return made if len(made) == len(given) else pc.replace_with_mask(given, given.is_null(), made)
+
+
+def _id_problems(type_: AnyType, read: ReadRows, ids: pa.Array) -> Problems:
+    problems: Problems = {}
+    if not type_.key:
+        return problems
+    key = ", ".join(map(_shown_as, type_.key))
+    for row in pc.indices_nonzero(pc.equal(ids, "")).to_pylist():
+        problems[row] = (key, '""', "the key is empty, and the id is made of it")
+    given = read.columns[ID].array
+    if given.null_count == len(given):
+        return problems
+    for row in pc.indices_nonzero(pc.not_equal(given, ids)).to_pylist():
+        has, derived = given[row].as_py(), ids[row].as_py()
+        reason = f"the id {shown(has)} does not agree with the key ({key}), which makes it {shown(derived)}"
+        problems.setdefault(row, (ID, shown(has), reason))
+    return problems

@@ -1,0 +1,130 @@
+"""Where rows of one type come from, and which of its columns holds what.
+
+The columns are the properties, `id`, and for an edge `from` and `to` (or `src` and `dst`). A source that lacks a column
+leaves that property out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from omnigraph.engine.decoding.record_error import ColumnError
+from omnigraph.engine.decoding.typed_rows import FROM, SHOWN_AS, TO, Origin
+from omnigraph.lang.suggest import closest
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType, EdgeType
+from omnigraph.schema.misfit import shown
+from omnigraph.schema.types import Scalar
+from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
+
+BATCH_ROWS = 65_536
+BATCH_ROWS_WITH_BLOBS = 256
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Arrow data of any library: tables and streams of pyarrow, frames of pandas and polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream, as Arrow's PyCapsule interface has it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSource:
+    """Rows of one type. `columns` maps a property, `id`, `from` or `to` to the column that holds it."""
+
+    type: AnyType
+    columns: Mapping[str, str]
+    is_partial: bool = False
+    blobs: BlobSources = NO_SOURCES
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        raise NotImplementedError
+
+    @property
+    def has_blobs(self) -> bool:
+        """Whether a row may be large."""
+        return any(p.type is Scalar.BLOB for p in self.type.properties)
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows are held at once."""
+        return BATCH_ROWS_WITH_BLOBS if self.has_blobs else BATCH_ROWS
+
+    def origin(self, unit: str) -> Origin:
+        """For messages."""
+        return Origin(file=self.name, unit=unit, is_partial=self.is_partial, blobs=self.blobs)
+
+    def targets(self) -> dict[str, str]:
+        """Each name that a column may have, and what it holds."""
+        own = (ID, FROM, TO) if isinstance(self.type, EdgeType) else (ID,)
+        known = dict.fromkeys((*own, *self.type.by_name))
+        for target in self.columns:
+            if SHOWN_AS.get(target, target) not in known:
+                reason = f"unknown property {shown(target)} of `{self.type.name}`{hint(target, known)}"
+                raise ColumnError(self.name, self.type.name, target, reason)
+        mapped = {SHOWN_AS.get(target, target): column for target, column in self.columns.items()}
+        names = {mapped.get(target, target): target for target in known}
+        if isinstance(self.type, EdgeType):
+            for stored, shown_name in SHOWN_AS.items():
+                if shown_name not in mapped:
+                    names.setdefault(stored, shown_name)
+        return names
+
+    def placed(self, columns: Sequence[str]) -> dict[str, int]:
+        """What the source has, and in which column; ColumnError for a column that is unknown, double or missing."""
+        names = self.targets()
+        found: dict[str, int] = {}
+        for position, column in enumerate(columns):
+            target = names.get(column)
+            if target is None:
+                reason = f"unknown column {shown(column)} for `{self.type.name}`{hint(column, names)}"
+                raise ColumnError(self.name, self.type.name, column, reason)
+            if target in found:
+                raise ColumnError(self.name, self.type.name, column, f"two columns hold `{target}`")
+            found[target] = position
+        for target, column in self.columns.items():
+            if SHOWN_AS.get(target, target) not in found:
+                reason = f"there is no column {shown(column)}, which should hold `{target}`{hint(column, columns)}"
+                raise ColumnError(self.name, self.type.name, column, reason)
+        if isinstance(self.type, EdgeType):
+            for end in (FROM, TO):
+                if end not in found:
+                    reason = f"an edge needs the column `{end}`, the id of a node"
+                    raise ColumnError(self.name, self.type.name, end, reason)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedFile(RowSource):
+    """One file; its name's ending says its format."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedTable(RowSource):
+    """Arrow data in memory, or a stream of it, which is read once."""
+
+    data: ArrowStream
+    called: str
+
+    @property
+    def name(self) -> str:
+        """Such as `<nodes Person>`."""
+        return self.called
+
+
+def hint(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
+    """Which known word was likely meant, as the end of a message."""
+    near = closest(word, known)
+    return f"; did you mean `{near}`?" if near else ""

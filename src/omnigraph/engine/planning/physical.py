@@ -1,0 +1,172 @@
+"""From the logical plan of a read to the physical one: which variable first, which hop next, what is only counted.
+
+Greedy, by cost, and deterministic: equal costs are decided by the order of appearance. Planning reads no data.
+"""
+
+from collections.abc import Mapping
+
+from omnigraph.engine.plan import SEED, AntiJoin, Join, Nothing, PhysicalPlan, Product, Step, all_steps
+from omnigraph.engine.planning.branches import Branches
+from omnigraph.engine.planning.cost import Costs
+from omnigraph.engine.planning.drafting import Drafting, Maker, Waiting, Want
+from omnigraph.engine.planning.part_plan import PartPlan
+from omnigraph.engine.planning.shape import Crossing, Shape
+from omnigraph.engine.predicates import shared_type
+from omnigraph.engine.reading import Reading
+from omnigraph.query.expr import Compare, EdgeRef, Expr, Fold, Identity, NodeRef, Op, Prop, variables
+from omnigraph.query.ir import Absent, Pattern, ReadQuery
+from omnigraph.query.rules.emptiness import is_empty
+
+LARGE_SIDE = 1_000.0
+"""Both sides of a product with at least so many rows are worth a warning."""
+_KEPT = 0.7
+"""The share of rows that a `not` block keeps, where nothing is known."""
+
+
+def plan_read(query: ReadQuery, reading: Reading) -> PhysicalPlan:
+    """The plan of a read's pattern; how its output is made of the bindings is not part of it."""
+    want, exprs = _wanted(query)
+    read = {variable for expr in exprs for variable in variables(expr)}
+    needed = tuple(variable for variable in query.pattern.types if variable in read)
+    counts = want is Want.COUNT
+    if is_empty(query.pattern):
+        return PhysicalPlan(steps=(Nothing(number=1),), variables=needed, counts=counts)
+    steps = _PatternPlan(Maker(Costs(reading)), query.pattern, {}, needed=needed, want=want).steps()
+    return PhysicalPlan(steps=steps, variables=needed, counts=counts, warnings=_warnings(steps))
+
+
+def _wanted(query: ReadQuery) -> tuple[Want, tuple[Expr, ...]]:
+    """What is made of the matches, and of which values."""
+    if query.grouping is not None:
+        aggregates = query.grouping.aggregates
+        has_count = any(a.fold in (Fold.SUM, Fold.AVG) or (a.fold is Fold.COUNT and not a.distinct) for a in aggregates)
+        return Want.COUNT if has_count else Want.EXISTS, (*query.grouping.keys, *aggregates)
+    outputs = tuple(column.value for column in query.output)
+    if query.distinct:
+        return Want.EXISTS, outputs
+    return Want.EVERY, query.results if query.is_ordered else outputs
+
+
+def _warnings(steps: tuple[Step, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"nothing connects the two sides of step {step.number}:"
+        f" about {step.left_rows:,.0f} rows are paired with {step.right_rows:,.0f}"
+        for step in all_steps(steps)
+        if isinstance(step, Product) and step.is_large
+    )
+
+
+class _PatternPlan:
+    """Plans one pattern; in a `not` block, the variables of the outside and the seed are bound already."""
+
+    def __init__(
+        self,
+        maker: Maker,
+        pattern: Pattern,
+        outside: Mapping[str, str],
+        *,
+        needed: tuple[str, ...],
+        want: Want,
+        rows: float = 1.0,
+    ) -> None:
+        self._maker, self._shape = maker, Shape(pattern, outside)
+        waiting = Waiting(list(self._shape.crossing), list(self._shape.blocks))
+        self._drafting = Drafting(
+            maker, self._shape, waiting, self._block, needed=needed, want=want, rows=rows, bound=outside
+        )
+        self._branches = Branches(self._shape, maker.costs, self._block, counts=want is not Want.EXISTS)
+        self._required = self._shape.required(self._shape.types if want is Want.EVERY else needed)
+
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, in order."""
+        drafting = self._drafting
+        if self._shape.constants:
+            drafting.filter(tuple(self._shape.constants))
+        drafting.settle()
+        parts = self._shape.components()
+        if self._shape.outside:
+            self._part(drafting, parts.pop(0))
+        todo = [part for _, _, part in sorted((self._least(part), place, part) for place, part in enumerate(parts))]
+        while todo:
+            part = next((part for part in todo if self._equality(part) is not None), todo[0])
+            todo.remove(part)
+            if drafting.is_blank:
+                self._part(drafting, part)
+            else:
+                drafting.shrink()
+                self._attach(part)
+        drafting.finish(drafting.needed)
+        return drafting.steps(drafting.needed)
+
+    def _part(self, drafting: Drafting, part: list[str]) -> None:
+        PartPlan(drafting, self._branches, self._required).add(part)
+
+    def _least(self, part: list[str]) -> float:
+        costs, shape = self._maker.costs, self._shape
+        return min(costs.passing(shape.types[variable], shape.filters[variable]) for variable in part)
+
+    # --- parts that no hop connects ---------------------------------------------------------------------
+
+    def _attach(self, part: list[str]) -> None:
+        """Solve another part on its own, and join it by an equality, or pair everything."""
+        drafting = self._drafting
+        number = self._maker.number()
+        equality = self._equality(part)
+        inner = drafting.apart()
+        self._part(inner, part)
+        kept = inner.wanted_later()
+        inner.finish(kept)
+        steps, rows = inner.steps(kept), drafting.rows * inner.rows
+        if equality is None:
+            is_large = min(drafting.rows, inner.rows) >= LARGE_SIDE
+            step: Step = Product(
+                number=number,
+                steps=steps,
+                rows=rows,
+                left_rows=drafting.rows,
+                right_rows=inner.rows,
+                is_large=is_large,
+            )
+            drafting.add(step, binds=kept)
+        else:
+            crossing, left, right = equality
+            drafting.waiting.crossing.remove(crossing)
+            types = drafting.types_of(crossing.reads)
+            rows *= self._maker.costs.share(crossing.expr)
+            step = Join(number=number, left=left, right=right, types=types, steps=steps, rows=rows)
+            drafting.add(step, reads=variables(left), binds=kept)
+        drafting.settle()
+
+    def _equality(self, part: list[str]) -> tuple[Crossing, Expr, Expr] | None:
+        """A predicate that joins what is bound with a part by equal values, its bound side first."""
+        inside, bound = set(part), self._drafting.bound.keys()
+        for crossing in self._drafting.waiting.crossing:
+            expr = crossing.expr
+            if not isinstance(expr, Compare) or expr.op is not Op.EQ or not _is_joinable(expr):
+                continue
+            left, right = set(variables(expr.left)), set(variables(expr.right))
+            if left <= bound and right <= inside:
+                return crossing, expr.left, expr.right
+            if right <= bound and left <= inside:
+                return crossing, expr.right, expr.left
+        return None
+
+    # --- `not` ------------------------------------------------------------------------------------------
+
+    def _block(self, absent: Absent, rows: float) -> AntiJoin:
+        """The plan of a `not` block for an expected number of combinations."""
+        shared = tuple((each.variable, self._shape.types[each.variable]) for each in absent.shared)
+        number = self._maker.number()
+        if is_empty(absent.pattern):
+            return AntiJoin(number=number, shared=shared, steps=(Nothing(number=self._maker.number()),), rows=rows)
+        inner = _PatternPlan(self._maker, absent.pattern, dict(shared), needed=(SEED,), want=Want.EXISTS, rows=rows)
+        return AntiJoin(number=number, shared=shared, steps=inner.steps(), rows=rows * _KEPT)
+
+
+def _is_joinable(expr: Compare) -> bool:
+    if not isinstance(expr.left, Prop | Identity) or not isinstance(expr.right, Prop | Identity):
+        return False
+    left, right = expr.left.type, expr.right.type
+    if isinstance(left, NodeRef | EdgeRef) or isinstance(right, NodeRef | EdgeRef):
+        return False
+    return shared_type(left, right) is not None

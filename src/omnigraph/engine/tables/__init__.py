@@ -1,0 +1,1 @@
+"""One table version as a query sees it: positions, columns in memory, filters, adjacency."""

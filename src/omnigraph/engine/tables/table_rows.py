@@ -1,0 +1,193 @@
+"""One table version as a query reads it: rows by position, found and fetched at the least cost."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Positions
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.predicates import Inputs, columns_of
+from omnigraph.engine.tables.estimates import estimated_share
+from omnigraph.engine.tables.id_index import IdIndex
+from omnigraph.engine.tables.named_rows import named_ids
+from omnigraph.engine.tables.pushdown import (
+    Access,
+    Way,
+    kept_rows,
+    pushable,
+    rows_by_scan,
+    rows_in_memory,
+)
+from omnigraph.engine.tables.table_columns import TableColumns, joined
+from omnigraph.query.expr import Expr, conjuncts
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.dataset import ADDRESS, IndexCoverage
+
+_FEW_KEYS = 256
+"""For fewer than one row in so many, the table's index is asked, and the column not read."""
+_SELECTIVE = 0.25
+"""An index that lets more rows pass than this is no faster than reading the column."""
+_ONE_BY_ONE = 16
+_BULK = 4
+"""For more than one row in so many, going through all ids is faster than looking for each."""
+
+
+class TableRows:
+    """The rows of one type in one version. Made by `ReadCache.rows`; safe from several threads."""
+
+    def __init__(self, type_: AnyType, columns: TableColumns) -> None:
+        self.type, self.columns, self.table = type_, columns, columns.table
+        self.size, self.count = self.columns.layout.size, self.columns.layout.count
+
+    def __repr__(self) -> str:
+        return f"TableRows({self.type.name}, {self.table!r})"
+
+    # --- columns ------------------------------------------------------------------------------------
+
+    def positions(self) -> NDArray[np.int64]:
+        """All living positions, ascending. Not to be written to."""
+        return self.columns.living.positions()
+
+    def is_resident(self, column: str) -> bool:
+        """Whether the whole column is in memory now."""
+        return self.columns.is_resident(column)
+
+    def values(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
+        """The column at these living positions, in any order, repeats too."""
+        return self.columns.values(column, at, budget)
+
+    def whole(self, column: str, budget: Budget | None = None) -> pa.Array:
+        """The column by position, null at holes."""
+        return self.columns.whole(column, budget)
+
+    def numbers(
+        self, column: str, budget: Budget | None = None
+    ) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
+        """A column of numbers, truths, dates (days) or instants (microseconds) by position, as numpy.
+
+        The mask says which rows have a value; None: every living row. What stands in other places means nothing.
+        """
+        return self.columns.numbers(column, budget)
+
+    def codes(self, column: str, budget: Budget | None = None) -> tuple[NDArray[np.int32], pa.Array]:
+        """By position a number for the scalar value there, -1 for none; and the distinct values by their numbers."""
+        return self.columns.codes(column, budget)
+
+    # --- finding rows ---------------------------------------------------------------------------------
+
+    def where(
+        self, predicate: Expr, inputs: Inputs, within: Positions | None = None, budget: Budget | None = None
+    ) -> NDArray[np.int64]:
+        """The living rows, ascending, for which a predicate over this table alone is true.
+
+        With `within`, which ascends, only those of them.
+        """
+        terms = conjuncts(predicate)
+        if within is not None:
+            return kept_rows(self.columns, terms, inputs, within, budget)
+        ids = named_ids(self.type, terms, inputs)
+        if ids is not None:
+            found = self.find(ids, budget)
+            return kept_rows(self.columns, terms, inputs, np.sort(found[found >= 0]), budget)
+        if self._way(terms, inputs).way is Way.MEMORY:
+            return rows_in_memory(self.columns, terms, inputs, budget)
+        return rows_by_scan(self.columns, predicate, inputs, budget)
+
+    def find(self, ids: pa.Array | Sequence[str], budget: Budget | None = None) -> NDArray[np.int64]:
+        """The position of each id, -1 where there is none."""
+        if not len(ids):
+            return np.zeros(0, np.int64)
+        index = self._id_index(len(ids), budget)
+        if index is not None:
+            if len(ids) <= _ONE_BY_ONE:
+                texts = ids.to_pylist() if isinstance(ids, pa.Array) else ids
+                return np.array([index.find_one(text) for text in texts], np.int64)
+            return index.find(_as_array(ids))
+        wanted = _as_array(ids)
+        if len(ids) * _BULK < self.size or self._shall_look_up(ID, len(ids)):
+            positions, found = self.matching(ID, wanted, budget)
+            if not len(found):
+                return np.full(len(ids), -1, np.int64)
+            places = pc.index_in(wanted, value_set=found).fill_null(-1).to_numpy()
+            return np.where(places >= 0, positions[places], -1)
+        places = pc.index_in(wanted, value_set=self.whole(ID, budget), skip_nulls=True)
+        return np.asarray(places.fill_null(-1).to_numpy(), np.int64)
+
+    def _id_index(self, asked: int, budget: Budget | None) -> IdIndex | None:
+        """The table of ids, when it is there or pays by now; None for so many ids that one pass is faster."""
+        if asked > _ONE_BY_ONE and asked * _BULK > self.size:
+            return None
+        if not self.columns.pays(ID, "index"):
+            return None
+        living = None if self.count == self.size else self.positions()
+        return self.columns.derived(
+            ID, "index", lambda: IdIndex(self.columns.written(ID, budget), living), lambda made: made.nbytes, budget
+        )
+
+    def _shall_look_up(self, column: str, keys: int) -> bool:
+        """Whether some keys of a column are better looked up in the table's index than in the column itself."""
+        if not self.columns.costs.may_load(column):
+            return True
+        is_indexed = any(i.columns == (column,) and i.is_complete and _is_ordered(i) for i in self.columns.indexes())
+        return is_indexed and keys * _FEW_KEYS < self.size
+
+    def matching(self, column: str, keys: pa.Array, budget: Budget | None = None) -> tuple[NDArray[np.int64], pa.Array]:
+        """The rows whose `column` is one of `keys`, ascending, and what they have there; by index where one covers."""
+        if not self._shall_look_up(column, len(keys)):
+            is_wanted = pc.is_in(self.whole(column, budget), value_set=keys, skip_nulls=True)
+            at = np.flatnonzero(is_wanted.to_numpy(zero_copy_only=False))
+            return at, self.values(column, at, budget)
+        found = self.table.matching(column, keys, [column], with_address=True)
+        at = self.columns.layout.at_addresses(found.column(ADDRESS))
+        order = np.argsort(at)
+        return at[order], joined(found.column(column).chunks, pa.string()).take(pa.array(order))
+
+    # --- for the planner --------------------------------------------------------------------------------
+
+    def estimate(self, predicate: Expr, inputs: Inputs) -> float:
+        """About how many rows pass; reads nothing."""
+        terms = conjuncts(predicate)
+        ids = named_ids(self.type, terms, inputs)
+        if ids is not None:
+            return float(min(len(ids), self.count))
+        return self.count * estimated_share(self.columns, self.type, terms, inputs)
+
+    def access(self, predicate: Expr, inputs: Inputs) -> str:
+        """How `where` answers a predicate, for people; reads nothing."""
+        terms = conjuncts(predicate)
+        if named_ids(self.type, terms, inputs) is not None:
+            return str(Access(Way.KEY))
+        return str(self._way(terms, inputs))
+
+    def _way(self, terms: tuple[Expr, ...], inputs: Inputs) -> Access:
+        names = list(dict.fromkeys(name for term in terms for name in columns_of(term)))
+        if all(self.is_resident(name) for name in names):
+            return Access(Way.MEMORY)
+        costs = self.columns.costs
+        if costs.is_small and all(costs.is_light(name) for name in names):
+            return Access(Way.MEMORY)
+        index = self._index_for(terms, inputs)
+        if index is not None and estimated_share(self.columns, self.type, terms, inputs) < _SELECTIVE:
+            return Access(Way.INDEX, index)
+        fits = all(costs.may_load(name) and not costs.is_heavy(name) for name in names)
+        return Access(Way.MEMORY if fits else Way.SCAN)
+
+    def _index_for(self, terms: tuple[Expr, ...], inputs: Inputs) -> str | None:
+        helpful = pushable(terms, inputs)
+        for index in self.columns.indexes():
+            if index.columns[0] in helpful and _is_ordered(index):
+                return index.name
+        return None
+
+
+def _is_ordered(index: IndexCoverage) -> bool:
+    """Whether an index answers comparisons."""
+    return index.kind.upper() in ("BTREE", "BITMAP")
+
+
+def _as_array(ids: pa.Array | Sequence[str]) -> pa.Array:
+    return ids if isinstance(ids, pa.Array) else pa.array(ids, pa.string())

@@ -1,0 +1,34 @@
+"""The schema as law: everything that is pending, checked against everything that will be there.
+
+Each check returns what it relied on as requirements, which the publisher checks again when somebody else was faster:
+so two writers can't together break what neither breaks alone.
+"""
+
+from omnigraph.commit.requirement import Requirement
+from omnigraph.engine.writing.pending import Pending
+from omnigraph.engine.writing.relations import check_cardinality, check_endpoints, check_no_edge_is_left
+from omnigraph.engine.writing.unique import check_unique
+from omnigraph.engine.writing.value_rules import check_values
+from omnigraph.engine.writing.violations import Findings
+from omnigraph.schema.catalog import EdgeType
+
+
+def check_constraints(pending: Pending) -> tuple[Requirement, ...]:
+    """What must stay so for the pending rows to be right.
+
+    Raises:
+        ConstraintError: They are not, whatever anybody else does.
+    """
+    findings = Findings()
+    for table in pending.touched:
+        check_values(table.type, table.rows, findings)
+        check_unique(table, findings)
+        if isinstance(table.type, EdgeType):
+            check_endpoints(pending, table.type, findings)
+        else:
+            check_no_edge_is_left(pending, table.type, findings)
+    touched = {table.type.name for table in pending.touched}
+    for edge in pending.view.catalog.edges.values():
+        if edge.name in touched or edge.source in touched:
+            check_cardinality(pending, edge, findings)
+    return findings.require()

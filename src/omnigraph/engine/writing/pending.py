@@ -1,0 +1,174 @@
+"""What a write is about to do: per table, rows to put and rows to delete, over the committed ones.
+
+Every read here sees both, so that later statements see the effects of earlier ones, and checks see the whole.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.predicates import Inputs, columns_of, pushed
+from omnigraph.engine.view import View
+from omnigraph.engine.writing.blobs import REFERENCE, GivenBlobs, blob_names, referring, stored_batches
+from omnigraph.engine.writing.row_filter import holding, ids_where
+from omnigraph.query.expr import Expr
+from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
+from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
+from omnigraph.storage.dataset import Table
+
+
+def pending_schema(type_: AnyType) -> pa.Schema:
+    """The columns of a type's pending rows; all nullable, so that a missing value can be told and not only fail.
+
+    A Blob is a reference: what it stands for is read when the row is written.
+    """
+    blobs = set(blob_names(type_))
+    fields = arrow_schema(type_)
+    return pa.schema([pa.field(one.name, REFERENCE if one.name in blobs else one.type) for one in fields])
+
+
+class PendingTable:
+    """The pending rows of one type. Whole rows, one per id: the last one wins."""
+
+    def __init__(self, type_: AnyType, table: Table, given: GivenBlobs) -> None:
+        self.type, self.table, self.given = type_, table, given
+        self.schema = pending_schema(type_)
+        self.deleted: dict[str, None] = {}
+        self._parts: list[pa.Table] = []
+        self._is_settled = True
+        self._fresh: set[str] = set()
+
+    def put(self, rows: pa.Table, *, is_fresh: bool = False) -> None:
+        """Rows to add, or to put in the place of those with the same id; `is_fresh`: no such row can exist."""
+        ids = rows.column(ID).to_pylist()
+        for row_id in ids:
+            self.deleted.pop(row_id, None)
+        if is_fresh:
+            self._fresh.update(ids)
+        self._parts.append(rows.select(self.schema.names).cast(self.schema))
+        self._is_settled = False
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """The rows with these ids go."""
+        gone = set(ids)
+        self.deleted.update(dict.fromkeys(ids))
+        if self._parts:
+            self._parts = [self.rows.filter(pc.invert(_is_one_of(self.rows.column(ID), gone)))]
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows to put, each id once."""
+        if not self._parts:
+            return self.schema.empty_table()
+        if not self._is_settled:
+            whole = pa.concat_tables(self._parts)
+            last = {row_id: place for place, row_id in enumerate(whole.column(ID).to_pylist())}
+            self._parts = [whole.take(pa.array(sorted(last.values()), pa.int64()))]
+            self._is_settled = True
+        return self._parts[0]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the rows to put."""
+        found: list[str] = self.rows.column(ID).to_pylist()
+        return found
+
+    @property
+    def known_ids(self) -> list[str]:
+        """The ids of rows to put that a committed row may have too."""
+        return [row_id for row_id in self.ids if row_id not in self._fresh]
+
+    @property
+    def is_append(self) -> bool:
+        """Whether no committed row is touched."""
+        return not self.deleted and not self.known_ids
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is pending."""
+        return not self._parts and not self.deleted
+
+    def stored(self) -> Iterator[pa.RecordBatch]:
+        """The rows to put, as they are stored: with the bytes of their blobs, so that only some are held at once."""
+        return stored_batches(self.type, self.rows, self.table, self.given)
+
+    def superseded(self) -> set[str]:
+        """The ids whose committed rows don't count any more."""
+        return {*self.ids, *self.deleted}
+
+    def matching(self, column: str, keys: Collection[str], columns: Sequence[str]) -> pa.Table:
+        """The rows whose `column` is one of `keys`, committed and pending."""
+        wanted = sorted(set(keys))
+        names = list(dict.fromkeys([ID, column, *columns]))
+        found = self._standing(self.table.matching(column, wanted, names)) if wanted else None
+        mine = self.rows.filter(_is_one_of(self.rows.column(column), set(wanted)))
+        return self._together(found, mine, columns)
+
+    def where(self, predicate: Expr, inputs: Inputs, columns: Sequence[str]) -> pa.Table:
+        """The rows for which the predicate is true, committed and pending."""
+        names = list(dict.fromkeys([ID, *columns, *columns_of(predicate)]))
+        has_blobs = any(name in names for name in blob_names(self.type))
+        filter_ = pushed(predicate, inputs)
+        if filter_ is None:  # every row has to be looked at, but not all of its columns
+            chosen = ids_where(self.table, predicate, inputs)
+            committed = self._standing(self.table.matching(ID, chosen, names, with_address=has_blobs))
+        else:
+            read = self._standing(self.table.scan(names, filter_, with_address=has_blobs))
+            committed = holding(read, predicate, inputs)
+        mine = holding(self.rows.select(names), predicate, inputs)
+        return self._together(referring(self.type, committed), mine, columns)
+
+    def _standing(self, committed: pa.Table) -> pa.Table:
+        hidden = self.superseded()
+        if not hidden:
+            return committed
+        return committed.filter(pc.invert(_is_one_of(committed.column(ID), hidden)))
+
+    def _together(self, committed: pa.Table | None, mine: pa.Table, columns: Sequence[str]) -> pa.Table:
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        parts = [part.select(list(columns)).cast(schema) for part in (committed, mine) if part is not None]
+        return pa.concat_tables(parts)
+
+
+class Pending:
+    """The pending rows of every type, over one view."""
+
+    def __init__(self, view: View, sources: BlobSources = NO_SOURCES) -> None:
+        self.view = view
+        self.given = GivenBlobs(sources)
+        self._tables: dict[str, PendingTable] = {}
+
+    def of(self, type_: AnyType) -> PendingTable:
+        """The pending rows of a type."""
+        key = type_.table_key
+        if key not in self._tables:
+            self._tables[key] = PendingTable(type_, self.view.table(type_), self.given)
+        return self._tables[key]
+
+    def node_type(self, name: str) -> NodeType:
+        """The node type at an end of an edge."""
+        return self.view.catalog.nodes[name]
+
+    @property
+    def touched(self) -> list[PendingTable]:
+        """The tables with something pending: nodes, then edges, in declared order."""
+        catalog = self.view.catalog
+        types: tuple[AnyType, ...] = (*catalog.nodes.values(), *catalog.edges.values())
+        return [
+            self._tables[type_.table_key]
+            for type_ in types
+            if type_.table_key in self._tables and not self._tables[type_.table_key].is_empty
+        ]
+
+    def affected(self) -> tuple[int, int]:
+        """How many nodes and how many edges are put or deleted, each counted once."""
+        counts = {NodeType: 0, EdgeType: 0}
+        for table in self.touched:
+            counts[type(table.type)] += table.rows.num_rows + len(table.deleted)
+        return counts[NodeType], counts[EdgeType]
+
+
+def _is_one_of(column: pa.ChunkedArray, ids: Collection[str]) -> pa.ChunkedArray:
+    return pc.is_in(column, value_set=pa.array(sorted(ids), pa.string()))

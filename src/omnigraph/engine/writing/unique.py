@@ -1,0 +1,93 @@
+"""`@unique`: no two rows hold the same values, in the batch, in what is pending and in what is committed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.requirement import ValuesAbsent, normalised, rows_holding
+from omnigraph.engine.writing.pending import PendingTable
+from omnigraph.engine.writing.violations import Findings, listed_ids, quoted
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.column_sets import Positions, is_among, repeats
+from omnigraph.storage.dataset import Table
+
+_ROW, _HOLDER = "@row", "@holder"
+
+
+def check_unique(table: PendingTable, findings: Findings) -> None:
+    """Every unique group of a type with pending rows; the rows with a null in a member are exempt."""
+    rows = table.rows
+    if not rows.num_rows:
+        return
+    own = pa.array(table.superseded(), pa.string())
+    for columns in table.type.unique:
+        group = normalised(rows.select(list(dict.fromkeys([ID, *columns]))))
+        for name in columns:
+            group = group.filter(pc.is_valid(group.column(name)))
+        if not group.num_rows:
+            continue
+        values = group.select(list(columns))
+        taken, holders = taken_values(table.table, columns, values, own)
+        clashes = dict(zip(taken.tolist(), holders.to_pylist(), strict=True))
+        for row, first in zip(*(part.tolist() for part in repeats(values.columns)), strict=True):
+            clashes.setdefault(row, group.column(ID)[first].as_py())
+        for row, holder in sorted(clashes.items()):
+            row_id = group.column(ID)[row].as_py()
+            message = unique_message(table.type, columns, row_of(values, row), holder, row_id)
+            findings.add("unique", table.type.name, row_id, message)
+        # Rows that can't have been committed before are no one's own yet, so they need no naming.
+        known = tuple(sorted({*table.known_ids, *table.deleted}))
+        findings.requirements.append(
+            ValuesAbsent(table_key=table.type.table_key, columns=columns, values=values, own_ids=known)
+        )
+
+
+def taken_values(
+    table: Table, columns: Sequence[str], values: pa.Table, own_ids: pa.Array
+) -> tuple[Positions, pa.Array]:
+    """The rows of `values`, which hold no null, that a committed row holds already, and the id of that row for each.
+
+    Committed rows with `own_ids` don't count.
+    """
+    nothing = np.empty(0, np.int64), pa.array([], pa.string())
+    if not table.count():
+        return nothing
+    found = rows_holding(table, columns, values)
+    if len(own_ids):
+        found = found.filter(pa.array(~is_among(found.column(ID), own_ids)))
+    if not found.num_rows:
+        return nothing
+    holders = pa.table({_HOLDER: found.column(ID), **{name: found.column(name) for name in columns}})
+    numbered = values.append_column(_ROW, pa.array(np.arange(values.num_rows)))
+    clashes = numbered.join(holders, list(columns), join_type="inner").sort_by(_ROW)
+    taken, first = np.unique(clashes.column(_ROW).to_numpy(), return_index=True)
+    return taken, clashes.column(_HOLDER).take(pa.array(first)).combine_chunks()
+
+
+def unique_message(
+    type_: AnyType, columns: tuple[str, ...], values: tuple[object, ...], holder: str, row_id: str
+) -> str:
+    """What is said of a row whose values another one holds."""
+    return (
+        f"@unique violation on {place_of(type_, columns)}: {shown_values(values)}"
+        f" is held by {listed_ids([holder, row_id])}"
+    )
+
+
+def row_of(values: pa.Table, row: int) -> tuple[object, ...]:
+    """The values of one row."""
+    return tuple(column[row].as_py() for column in values.columns)
+
+
+def place_of(type_: AnyType, columns: tuple[str, ...]) -> str:
+    """How messages name a unique group."""
+    return f"{type_.name}.{columns[0]}" if len(columns) == 1 else f"{type_.name}({', '.join(columns)})"
+
+
+def shown_values(values: tuple[object, ...]) -> str:
+    """How messages show what it holds."""
+    texts = [quoted(value) for value in values]
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"

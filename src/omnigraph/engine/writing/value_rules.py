@@ -1,0 +1,109 @@
+"""Rules that a row keeps or breaks on its own: required, enum, range, check."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.writing.embedded import missing_message
+from omnigraph.engine.writing.violations import Findings, quoted
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
+from omnigraph.schema.patterns import compile_pattern
+from omnigraph.schema.types import EnumOf
+
+_MOST_VALUES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenValue:
+    """A value of one row that breaks a rule; `row` is the row's position."""
+
+    row: int
+    rule: str
+    property: str
+    value: object
+    message: str
+
+
+def check_values(type_: AnyType, rows: pa.Table, findings: Findings) -> None:
+    """Every rule over single values, for all rows at once."""
+    broken = [one for prop in type_.properties for one in _missing(type_, prop, rows)]
+    broken += broken_values(type_, rows)
+    if broken:
+        ids = rows.column(ID).take(pa.array([one.row for one in broken])).to_pylist()
+        for one, row_id in zip(broken, ids, strict=True):
+            findings.add(one.rule, type_.name, row_id, one.message)
+
+
+def broken_values(type_: AnyType, rows: pa.Table) -> list[BrokenValue]:
+    """Every rule over values that are there: enum, range, check. A row may break several."""
+    found = [
+        one
+        for prop in type_.properties
+        if isinstance(prop.type, EnumOf)
+        for one in _outside_enum(type_, prop, prop.type, rows)
+    ]
+    found += [one for limits in type_.ranges for one in _outside_range(type_, limits, rows)]
+    found += [one for rule in type_.checks for one in _unlike(type_, rule, rows)]
+    return found
+
+
+def _missing(type_: AnyType, prop: Property, rows: pa.Table) -> Iterator[BrokenValue]:
+    if prop.nullable or not rows.column(prop.name).null_count:
+        return
+    ids = rows.column(ID)
+    for row, _ in _offending(rows, prop.name, pc.is_null):
+        yield BrokenValue(row, "required", prop.name, None, missing_message(type_, prop, ids[row].as_py()))
+
+
+def _outside_enum(type_: AnyType, prop: Property, enum: EnumOf, rows: pa.Table) -> Iterator[BrokenValue]:
+    allowed = pa.array(enum.values, pa.string())
+    known = ", ".join(enum.values[:_MOST_VALUES]) + (", …" if len(enum.values) > _MOST_VALUES else "")
+    for row, value in _offending(rows, prop.name, lambda column: _is_none_of(column, allowed)):
+        message = f"invalid enum value {quoted(value)} for {type_.name}.{prop.name} (expected: {known})"
+        yield BrokenValue(row, "enum", prop.name, value, message)
+
+
+def _is_none_of(column: pa.ChunkedArray, allowed: pa.Array) -> pa.ChunkedArray:
+    return pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, value_set=allowed)))
+
+
+def _outside_range(type_: AnyType, limits: RangeRule, rows: pa.Table) -> Iterator[BrokenValue]:
+    arrow = rows.schema.field(limits.property).type
+    sides: tuple[tuple[object, str, str, Callable[..., pa.ChunkedArray]], ...] = (
+        (limits.low, "<", "min", pc.less),
+        (limits.high, ">", "max", pc.greater),
+    )
+    for bound, sign, name, is_beyond in sides:
+        if bound is None:
+            continue
+        scalar = pa.scalar(bound, arrow)
+        beyond = lambda column, test=is_beyond, limit=scalar: test(column, limit)  # noqa: E731 - bound now, not later
+        for row, value in _offending(rows, limits.property, beyond):
+            where = f"{type_.name}.{limits.property}"
+            message = f"@range violation on {where}: {quoted(value)} {sign} {name} {quoted(bound)}"
+            yield BrokenValue(row, "range", limits.property, value, message)
+
+
+def _unlike(type_: AnyType, rule: CheckRule, rows: pa.Table) -> Iterator[BrokenValue]:
+    pattern = compile_pattern(rule.pattern)
+    column = rows.column(rule.property)
+    unfit = [value for value in column.unique().to_pylist() if value is not None and pattern.search(value) is None]
+    if not unfit:
+        return
+    broken = pa.array(unfit, pa.string())
+    for row, value in _offending(rows, rule.property, lambda values: pc.is_in(values, value_set=broken)):
+        where = f"{type_.name}.{rule.property}"
+        message = f'@check violation on {where}: {quoted(value)} does not match "{rule.pattern}"'
+        yield BrokenValue(row, "check", rule.property, value, message)
+
+
+def _offending(
+    rows: pa.Table, name: str, test: Callable[[pa.ChunkedArray], pa.ChunkedArray]
+) -> Iterator[tuple[int, object]]:
+    """The position and value of every row whose value fails; the test is true where it does."""
+    column = rows.column(name)
+    places = pc.indices_nonzero(test(column))
+    return zip(places.to_pylist(), column.take(places).to_pylist(), strict=True)

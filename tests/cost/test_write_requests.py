@@ -1,0 +1,132 @@
+"""What mutations and loads cost, counted in requests: exact, on an object store, and the same at any length of history."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from load_calls import edge, loaded, node
+from mutating import run
+from omnigraph.options import Options
+from omnigraph.runtime import Runtime
+from omnigraph.telemetry import Requests
+from s3_server import fresh_uri, s3_server
+from worlds import FAST
+
+SCHEMA = """
+node P { name: String @key  age: I32?  email: String?  @unique(email) }
+node E { v: I64 }
+edge Knows: P -> P { since: I32?  @key(src, dst) }
+"""
+NUMBERS = count()
+
+
+def name() -> str:
+    """A key that nobody has."""
+    return f"k{next(NUMBERS)}"
+
+
+def update_one(graph: og.Graph) -> None:
+    assert run(graph, f'update P set {{ age: {next(NUMBERS)} }} where name = "a"').affected_nodes == 1
+
+
+def delete_one(graph: og.Graph) -> None:
+    assert run(graph, 'delete P where name = "b"').affected_nodes == 1
+
+
+def append_two_tables(graph: og.Graph) -> None:
+    new = name()
+    loaded(graph, "append", node("P", name=new), edge("Knows", new, "a"))
+
+
+def merge_two_tables(graph: og.Graph) -> None:
+    loaded(graph, "merge", node("P", name="a", age=next(NUMBERS)), edge("Knows", "a", "a", since=next(NUMBERS)))
+
+
+WRITES: dict[str, tuple[Callable[[og.Graph], object], int]] = {
+    "insert a node": (lambda graph: run(graph, f'insert P {{ name: "{name()}" }}'), 0),
+    "insert a node without a key": (lambda graph: run(graph, f"insert E {{ v: {next(NUMBERS)} }}"), 0),
+    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 0),
+    "insert an edge": (
+        lambda graph: run(graph, f'insert P {{ name: "{name()}" }} insert Knows {{ from: "a", to: "a" }}'),
+        0,
+    ),
+    "update a node": (update_one, 0),
+    "delete a node": (delete_one, 0),
+    "append to two tables": (append_two_tables, 0),
+    "merge into two tables": (merge_two_tables, 0),
+    "overwrite a table": (lambda graph: loaded(graph, "overwrite", node("E", v=next(NUMBERS))), 0),
+}
+
+
+def new_graph(uri: str, options: Options) -> og.Graph:
+    """A graph with a few rows."""
+    graph = og.create_graph(uri, SCHEMA, runtime=Runtime(options=options))
+    persons = [node("P", name=one, age=1) for one in "abc"]
+    loaded(graph, "append", *persons, node("E", v=1), edge("Knows", "a", "b"), edge("Knows", "a", "c"))
+    return graph
+
+
+def measured(graph: og.Graph, write: Callable[[og.Graph], object]) -> Requests:
+    with graph._session.runtime.telemetry.counting() as requests:
+        write(graph)
+    return requests
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Options]:
+    with s3_server() as options:
+        yield replace(FAST, storage=options)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_warm_write_costs_so_many_requests(s3: Options, write: str) -> None:
+    graph = new_graph(fresh_uri(), s3)
+    run(graph, "insert E { v: 0 }")
+    do, most = WRITES[write]
+
+    requests = measured(graph, do)
+
+    assert requests.total() == most, requests.table()
+    assert requests.total(operation="list") <= 1
+
+
+# --- history -----------------------------------------------------------------------------------------
+
+HEAD_COMMITS = 16
+SHALLOW, DEEP = 10, 10 + 20 * HEAD_COMMITS
+"""With as many commits in the head, and 20 times as many again sealed behind it."""
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> tuple[og.Graph, og.Graph]:
+    """Two graphs with the same rows, one with a long past of a table that is rewritten again and again."""
+    options = replace(FAST, head_commits=HEAD_COMMITS)
+    made = tuple(new_graph(str(tmp_path_factory.mktemp("g") / "g"), options) for _ in range(2))
+    for graph, commits in zip(made, (SHALLOW, DEEP), strict=True):
+        while graph.snapshot().commit.seq < commits:
+            loaded(graph, "overwrite", node("E", v=next(NUMBERS)))
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_costs_the_same_at_any_length_of_history(graphs: tuple[og.Graph, og.Graph], write: str) -> None:
+    do, _ = WRITES[write]
+
+    costs = [measured(graph, do).counts for graph in graphs]
+
+    assert costs[0] == costs[1]
+    assert graphs[1].snapshot().commit.seq - graphs[0].snapshot().commit.seq == DEEP - SHALLOW
+
+
+def test_a_refused_write_costs_no_put(tmp_path: Path) -> None:
+    graph = new_graph(str(tmp_path / "g"), FAST)
+
+    def refused(_: og.Graph) -> None:
+        with pytest.raises(og.ConstraintError):
+            run(graph, 'insert Knows { from: "a", to: "zed" }')
+
+    assert measured(graph, refused).total(operation="put") == 0
