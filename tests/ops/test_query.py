@@ -25,6 +25,14 @@ ONE = "query one($n: String) { match { $p: Person { name: $n } } return { $p.nam
 FRIENDS = "query friends($n: String) { match { $p: Person { name: $n } $p knows $q } return { $q.name } limit 9 }"
 
 
+def searching(predicate: str = "", order: str = "$p.name") -> str:
+    """A query that searches with a text that may be null and a number, whatever it does with them."""
+    return (
+        "query q($t: String?, $k: I64 = 1)".replace(" = 1", "")
+        + f" {{ match {{ $p: Person {predicate} }} return {{ $p.name }} order {{ {order} }} limit 3 }}"
+    )
+
+
 @pytest.fixture
 def graph(tmp_path: Path) -> og.Graph:
     made = new_graph(tmp_path)
@@ -135,6 +143,12 @@ def test_a_read_only_graph_can_be_asked(graph: og.Graph) -> None:
         (ONE, {"n": "ada", "m": 1}, "unknown parameter `$m`"),
         (ONE, {f"p{number}": 1 for number in range(1001)}, "at most 1,000"),
         ("query q($k: I64) { match { $p: Person } return { $p.name } limit $k }", {"k": -1}, "at least 0"),
+        (searching("not search($p.name, $t)"), {}, "the parameter `$t`: `search` has nothing to look for"),
+        (searching("not { $p knows $q  match_text($q.name, $t) }"), {}, "`match_text` has nothing to look for"),
+        (searching("fuzzy($p.name, $t, $k)"), {"t": "a", "k": -1}, "the parameter `$k`: `fuzzy` needs"),
+        (searching("fuzzy($p.name, $t, $k)"), {"k": -1}, "the parameter `$t`: `fuzzy` has nothing to look for"),
+        (searching(order="bm25($p.name, $t)"), {}, "`bm25` has nothing to look for"),
+        (searching(order="rrf(bm25($p.name, $t), bm25($p.email, $t), $k)"), {"t": "a", "k": 0}, "`rrf` needs"),
     ],
 )
 def test_parameters_are_checked_before_a_row_is_read(

@@ -1,28 +1,66 @@
 """What a search or rank is asked for: its text, vector or number, known before a row is read; and what it may use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.reading import Reading
-from omnigraph.query.expr import Const, Input, Nearest
+from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rrf, TextMatch, walk
 from omnigraph.query.params import ParameterError, ParameterProblem
+from omnigraph.schema.catalog import Value
 
 
-def asked_text(reading: Reading, query: Input, function: str) -> str:
+def check_asked(exprs: Iterable[Expr], inputs: Inputs) -> None:
+    """ParameterError when a search or rank in any of these is given nothing to look for, or a number it can't have."""
+    problems: dict[ParameterProblem, None] = {}
+    for part in (part for expr in exprs for part in walk(expr)):
+        try:
+            _check(part, inputs)
+        except ParameterError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise ParameterError(problems)
+
+
+def _check(part: Expr, inputs: Inputs) -> None:
+    match part:
+        case TextMatch():
+            asked_text(inputs, part.query, part.mode.value)
+            asked_edits(inputs, part)
+        case Bm25():
+            asked_text(inputs, part.query, "bm25")
+        case Nearest():
+            _given_vector(inputs, part)
+        case Rrf():
+            asked_k(inputs, part)
+        case _:
+            pass
+
+
+def asked_text(inputs: Inputs, query: Input, function: str) -> str:
     """The text that is looked for; ParameterError for a parameter that is null."""
-    value = reading.inputs.value(query)
+    value = inputs.value(query)
     if not isinstance(value, str):
         raise _refused(query, f"`{function}` has nothing to look for: give a text")
     return value
 
 
-def asked_number(reading: Reading, number: Input, function: str, *, at_least: int) -> int:
-    """A number such as `edits` or `k`; ParameterError for one that is too small."""
-    value = reading.inputs.value(number)
+def asked_edits(inputs: Inputs, match: TextMatch) -> int | None:
+    """How far a word may be, None when that is the default; ParameterError for less than 0."""
+    return None if match.edits is None else _number(inputs, match.edits, match.mode.value, at_least=0)
+
+
+def asked_k(inputs: Inputs, rank: Rrf) -> int:
+    """The `k` of a fusion; ParameterError for less than 1."""
+    return _number(inputs, rank.k, "rrf", at_least=1)
+
+
+def _number(inputs: Inputs, number: Input, function: str, *, at_least: int) -> int:
+    value = inputs.value(number)
     if not isinstance(value, int) or value < at_least:
         raise _refused(number, f"`{function}` needs a whole number of at least {at_least}")
     return value
@@ -36,13 +74,18 @@ def asked_vector(reading: Reading, rank: Nearest, type_name: str) -> NDArray[np.
         NoProviderError, ModelDiffersError, VectorSizeError: A text can't become a vector of this property.
         ProviderRefusedError, ProviderFailedError: The provider gave none.
     """
-    value = reading.inputs.value(rank.query)
+    value = _given_vector(reading.inputs, rank)
     if isinstance(value, str):
         prop = reading.view.type(type_name).by_name[rank.prop.name]
         return np.asarray(reading.embed(value, prop), np.float64)
+    return np.asarray(value, np.float64)
+
+
+def _given_vector(inputs: Inputs, rank: Nearest) -> Value:
+    value = inputs.value(rank.query)
     if value is None:
         raise _refused(rank.query, "`nearest` has nothing to look for: give a vector or a text")
-    return np.asarray(value, np.float64)
+    return value
 
 
 def _refused(given: Input, problem: str) -> ParameterError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.reading import Reading
-from omnigraph.engine.search.asked import asked_number, asked_text, asked_vector, claimed
+from omnigraph.engine.search.asked import asked_k, asked_text, asked_vector, claimed
 from omnigraph.engine.search.best import nth_largest
 from omnigraph.engine.search.column_words import Part, words_of
 from omnigraph.engine.search.text_match import query_stems
@@ -203,7 +203,7 @@ def _nearest_streamed(
 
 def _bm25(reading: Reading, rank: Bm25, type_name: str, candidates: Positions) -> tuple[Positions, Floats]:
     """Candidates with a match, and their relevance; how rare a word is, is counted over the whole table."""
-    stems = query_stems(asked_text(reading, rank.query, "bm25"))
+    stems = query_stems(asked_text(reading.inputs, rank.query, "bm25"))
     rows = reading.rows(type_name)
     with claimed(reading.budget, 8 * rows.size, "ranking by bm25"):
         scores = np.zeros(rows.size, np.float64)
@@ -249,7 +249,7 @@ def _rrf(
     reading: Reading, rank: Rrf, type_name: str, candidates: Positions, top: int | None
 ) -> tuple[Positions, Floats]:
     """Every candidate and its sum of 1/(k + rank) over both lists."""
-    k = asked_number(reading, rank.k, "rrf", at_least=1)
+    k = asked_k(reading.inputs, rank)
     length = max(RRF_TIMES * (top or 0), RRF_LEAST)
     order = np.argsort(candidates, kind="stable")
     ascending = candidates[order]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.analysis import Word, words
-from omnigraph.engine.search.asked import asked_number, asked_text
+from omnigraph.engine.search.asked import asked_edits, asked_text
 from omnigraph.engine.search.column_words import has_words, positions_where, words_of
 from omnigraph.engine.search.near_words import default_edits
 from omnigraph.engine.search.text_index import TextIndex, build
@@ -77,11 +77,8 @@ def text_truths(reading: Reading, match: TextMatch, type_name: str, at: Position
 
 
 def _asked(reading: Reading, match: TextMatch) -> Wanted:
-    query = asked_text(reading, match.query, match.mode.value)
-    edits = None
-    if match.edits is not None:
-        edits = asked_number(reading, match.edits, match.mode.value, at_least=0)
-    return wanted(match.mode, query, edits)
+    query = asked_text(reading.inputs, match.query, match.mode.value)
+    return wanted(match.mode, query, asked_edits(reading.inputs, match))
 
 
 def _found_at(
