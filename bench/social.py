@@ -31,7 +31,7 @@ class Ours:
     name = OURS
 
     def __init__(self, root: Path) -> None:
-        self.graph = og.open_graph(str(root / "omni"), read_only=True)
+        self.graph = og.open_graph(str(root / "omni"), read_only=True, keep_derived=True)
 
     @staticmethod
     def load(root: Path, data: Social) -> None:

@@ -27,6 +27,8 @@ from worlds import runtime
 GRAPHS = Path(__file__).parent / "corpus" / "graphs"
 INPUT, REJECTED = "in.jsonl", "bad"
 REJECTED_COUNT = "rejected"
+KEPT = f"; the bad records and their reasons are in {REJECTED}"
+"""What is said of a refused load but not of a dry run, which keeps nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +184,10 @@ class _Run:
         found = self._done(is_dry_run=True)
         if _state_of(self.graph) != before:
             return "a dry run has changed something"
-        refusal = found.refusal and (found.refusal[0], found.refusal[1].replace("tried", REJECTED))
-        return self._problem_of_outcome(replace(found, refusal=refusal), "a dry run: ")
+        code, told = self.write.refusal or ("", "")
+        refusal = (code, told.replace(KEPT, "")) if self.write.refusal else None
+        asked = replace(self, write=replace(self.write, refusal=refusal))
+        return asked._problem_of_outcome(found, "a dry run: ")
 
     def _problem_of_outcome(self, found: _Outcome, who: str = "") -> str | None:
         if self.write.refusal != found.refusal:

@@ -47,6 +47,8 @@ class Model:
     committed: Mapping[str, Mapping[str, Row]]
     given: Mapping[str, list[Given]]
     verdict: Verdict = field(default_factory=Verdict)
+    leaves_out: bool = False
+    """Whether the load goes on without refused records: then a table keeps its rows if all records for it are bad."""
 
     def judge(self) -> Verdict:
         """Refuse what must be refused, again and again until nothing more is."""
@@ -77,7 +79,8 @@ class Model:
         return [one for one in self.given.get(name, []) if one.line not in self.verdict.refused]
 
     def _is_replaced(self, name: str) -> bool:
-        return self.mode == "overwrite" and name in self.given
+        is_all_bad = self.leaves_out and not self._alive(name)
+        return self.mode == "overwrite" and name in self.given and not is_all_bad
 
     def _stay(self, name: str) -> dict[str, Row]:
         """The committed rows that no record takes the place of."""
@@ -173,7 +176,7 @@ class Model:
 
     def _dangling(self) -> None:
         for kind in self.kinds:
-            if not kind.source or kind.name in self.given:
+            if not kind.source or self._is_replaced(kind.name):
                 continue
             for end, node in (("src", kind.source), ("dst", kind.target)):
                 if node is not None and self._is_replaced(node):

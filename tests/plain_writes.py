@@ -114,9 +114,10 @@ class Mutation:
                     self._delete(name, row_id)
 
     def _insert(self, name: str, values: Row) -> None:
-        row = {column: DEFAULTS.get(column) for column in PROPERTIES[name]} | values
+        row: Row = {column: DEFAULTS.get(column) for column in PROPERTIES[name]}
+        row |= values
         if name in KEYS:
-            row_id = row[KEYS[name]]
+            row_id: str = row[KEYS[name]]
         elif name == "Knows":
             row_id = edge_id(row["src"], row["dst"])
         else:
@@ -172,8 +173,8 @@ class Loaded:
     counts: dict[str, dict[str, int]]
 
 
-def load(tables: Tables, mode: str, records: Iterable[Any]) -> Loaded:
-    """The records, one a line, with bad ones left out."""
+def load(tables: Tables, mode: str, records: Iterable[Any], *, leaves_out: bool) -> Loaded:
+    """The records, one a line; what is there then if bad ones may be left out, or if there are none."""
     refused: dict[int, str] = {}
     given: dict[str, list[Given]] = {}
     for line, record in enumerate(records, 1):
@@ -183,11 +184,12 @@ def load(tables: Tables, mode: str, records: Iterable[Any]) -> Loaded:
         else:
             name, one = _given(mode, line, record)
             given.setdefault(name, []).append(one)
-    verdict = LoadModel(KINDS, mode, tables, given).judge()
+    verdict = LoadModel(KINDS, mode, tables, given, leaves_out=leaves_out).judge()
     after, counts = deepcopy(tables), {}
     for name, rows in given.items():
         kept = [one for one in rows if one.line not in verdict.refused]
-        after[name], counts[name] = _written(mode, name, tables[name], kept)
+        is_all_bad = mode == "overwrite" and not kept
+        after[name], counts[name] = _written("append" if is_all_bad else mode, name, tables[name], kept)
     return Loaded(refused | verdict.refused, verdict.unplaced, after, counts)
 
 

@@ -24,6 +24,7 @@ LARGE: dict[str, float] = {
     "operators.compact._DENSE": 0,
     "operators.links.MOST_LOOKUPS": 1,
     "operators.reach._DENSE": 0,
+    "operators.reach.STEP_ROWS": 2,
     "operators.weights._EXACT": 1.0,
     "output.distinct._MOST_CODES": 8,
     "output.distinct._SHARE": 1,

@@ -28,6 +28,7 @@ BODIES = (
     "a Graph runs",
     "table, tables; query!",
     "queries of a graph engine",
+    "engine graph",
     "graph graph graph cat",
     "CAF\u00c9 cats",
     "Z\u00fcrich cafe index",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omnigraph.commit.plan import ConflictError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
     from omnigraph.commit.refs import BranchMissingError, CommitMissingError
+    from omnigraph.commit.repeats import KeyReusedError
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.config.environment import BadVariableError
     from omnigraph.config.opening import create_graph, open_graph
@@ -65,6 +66,7 @@ __all__ = [
     "FencedError",
     "FormatRefusedError",
     "Graph",
+    "KeyReusedError",
     "Kind",
     "LibraryMissingError",
     "LoadError",
@@ -114,6 +116,7 @@ _HOMES = {
     "commit.plan": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
     "commit.refs": ("BranchMissingError", "CommitMissingError"),
+    "commit.repeats": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
     "config.opening": ("create_graph", "open_graph"),

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 _EXACT_IN_JSON = 2**53 - 1
 """Beyond it, whoever reads JSON's numbers as floating point gets another one."""
+MOST_NAMES = 10
+"""How many names a message lists."""
 
 
 class Kind(Enum):
@@ -136,20 +138,33 @@ class TextTooLargeError(OmnigraphError):
 
 
 class QueryMissingError(OmnigraphError):
-    """A query was asked for by a name that its file does not have; `near` is the name that was likely meant."""
+    """A query was asked for by a name that its file does not have; `near` is the name that was likely meant.
+
+    `names` are those that it has.
+    """
 
     kind = Kind.NOT_FOUND
     code = "query_not_found"
 
-    def __init__(self, name: str, source: str, near: str | None) -> None:
-        super().__init__(name, source, near)
-        self.name, self.source, self.near = name, source, near
+    def __init__(self, name: str, source: str, near: str | None, names: tuple[str, ...] = ()) -> None:
+        super().__init__(name, source, near, names)
+        self.name, self.source, self.near, self.names = name, source, near, names
+
+    def facts(self) -> dict[str, object]:
+        """What was asked for and where, and the names that are there."""
+        return {"name": self.name, "source": self.source, "near": self.near, "names": list(self.names)}
 
     def __str__(self) -> str:
         if not self.name:
             return f"`{self.source}` holds no query"
-        way_out = f"; did you mean `{self.near}`?" if self.near else ""
-        return f"`{self.source}` holds no query `{self.name}`{way_out}"
+        return f"`{self.source}` holds no query `{self.name}`{self._way_out()}"
+
+    def _way_out(self) -> str:
+        if self.near:
+            return f"; did you mean `{self.near}`?"
+        more = len(self.names) - MOST_NAMES
+        rest = f" and {more} more" if more > 0 else ""
+        return f"; it has {', '.join(f'`{name}`' for name in self.names[:MOST_NAMES])}{rest}" if self.names else ""
 
 
 class QueryAmbiguousError(OmnigraphError):

@@ -43,9 +43,9 @@ class Graph:
         return cls(create(uri, schema, actor=actor, runtime=runtime))
 
     @classmethod
-    def open(cls, uri: str, *, is_read_only: bool, runtime: Runtime) -> "Graph":
+    def open(cls, uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived: bool | None = None) -> "Graph":
         """A graph that exists, with every setting handed in."""
-        return cls(open_session(uri, is_read_only=is_read_only, runtime=runtime))
+        return cls(open_session(uri, is_read_only=is_read_only, runtime=runtime, keep_derived=keep_derived))
 
     def __repr__(self) -> str:
         return f"Graph({self._session.uri!r})"
@@ -170,7 +170,8 @@ class Graph:
     ) -> MutationResult:
         """Run the mutation of that name, or the only one of the text: all of it in one commit, or nothing.
 
-        With an `idempotency_key` that a commit already has, nothing is done and the answer is what it was then.
+        With an `idempotency_key` that a commit of this actor already has, nothing is done and the answer is what it
+        was then; KeyReusedError if that commit is no mutation's.
         With `if_commit`, nothing is done unless that commit is still the newest.
 
         Raises:
@@ -224,10 +225,11 @@ class Graph:
             branch: The branch to load into.
             actor: Who the commit is by.
             message: A message to keep with the commit.
-            idempotency_key: With a key that a commit already has, nothing is done and the answer is what it was then.
+            idempotency_key: With a key that a commit of this actor already has, nothing is done and the answer is what
+                it was then; KeyReusedError if that was no load of this mode.
             on_error: A directory for records that can't be loaded; the others are. Without it one fails the load.
             max_errors: With a directory, how many records may go there before the load fails.
-            dry_run: Check everything and write nothing.
+            dry_run: Check everything and write nothing, bad records neither; whether the key was used does not matter.
             progress: Is told how far the load is, again and again.
 
         Raises:

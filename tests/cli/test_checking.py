@@ -13,7 +13,12 @@ from omnigraph.lang.source import Source
 from omnigraph.schema.catalog import Catalog
 
 CORPUS = Path(__file__).parents[1] / "corpus"
-CASES = [case for path in sorted(CORPUS.rglob("*.case")) for case in read_cases(path) if "query" in case.blocks]
+CASES = [
+    case
+    for path in sorted(CORPUS.rglob("*.case"))
+    for case in read_cases(path)
+    if "query" in case.blocks and (case.uses or "schema" in case.blocks)  # the others bring a whole graph
+]
 
 SCHEMA = "node Person { name: String  age: I32?  @key(name) }\nedge Knows: Person -> Person\n"
 

@@ -109,6 +109,21 @@ def test_a_merge_changes_what_is_there(graph: og.Graph, tmp_path: Path, data: st
     assert column(graph, "Person", "age") == [36, None]
 
 
+def test_a_dry_run_counts_bad_records_and_keeps_none(
+    graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text("no record\n")
+
+    code = main(
+        ["load", graph.uri, "--mode", "append", "--data", str(path), "--on-error", str(tmp_path / "bad"), "--dry-run"]
+    )
+
+    assert code == 0
+    assert capsys.readouterr().out == "1 bad record\ndry run: nothing was written\n"
+    assert not (tmp_path / "bad").exists()
+
+
 def test_a_dry_run_writes_nothing(graph: og.Graph, data: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["load", graph.uri, "--mode", "append", "--data", data, "--dry-run"])
 
@@ -288,7 +303,7 @@ def test_an_interrupted_load_leaves_nothing(graph: og.Graph, tmp_path: Path, sig
     assert process.stdin is not None
     process.stdin.write(lines(*PEOPLE))
     process.stdin.flush()
-    while not any(spools.iterdir()):  # it reads, and waits for the rest
+    while not any(spools.glob("omnigraph-load-*")):  # it reads, and waits for the rest
         assert process.poll() is None
         time.sleep(0.01)
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import stat
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import omnigraph as og
 from mutating import new_graph, run
 from omnigraph.cli import result_formats
 from omnigraph.cli.main import main
+from omnigraph.engine.tables import read_cache
 
 ALL = "query all() { match { $p: Person } return { $p.name, $p.age, $p.score, $p.born } order { $p.name } }"
 ONE = "query one($n: String, $a: I32?) { match { $p: Person { name: $n } } return { $p.name, $p.age } }"
@@ -379,3 +381,70 @@ def test_asking_changes_nothing(graph: og.Graph, tmp_path: Path, capsysbinary: p
     asked(capsysbinary, graph.uri, "-e", ALL)
 
     assert {str(path): path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+# --- in parts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+@pytest.mark.parametrize("condition", ["", '{ name: "nobody" }'])
+def test_a_json_document_is_made_in_parts(
+    graph: og.Graph,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+    condition: str,
+) -> None:
+    monkeypatch.setattr(result_formats, "_ROWS_AT_ONCE", at_once)
+    text = f"query q() {{ match {{ $p: Person {condition} }} return {{ $p, $p.age }} order {{ $p.name }} }}"
+
+    printed = asked(capsysbinary, graph.uri, "-e", text, "--json").decode()
+
+    expected = graph.query(text).to_json()
+    assert json.loads(printed) == expected
+    assert printed == json.dumps(expected, indent=2, ensure_ascii=False) + "\n"
+
+
+# --- what is kept for the next process --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def every_topology_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_cache, "DERIVED_EDGES", 1)
+
+
+HOPS = "query hops() { match { $p: Person; $p knows{1,2} $q } return { count(*) as n } }"
+
+
+def settle() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "omnigraph-derived":
+            thread.join()
+
+
+@pytest.mark.usefixtures("every_topology_is_kept")
+@pytest.mark.parametrize("command", [["query"], ["explain", "--analyze"]])
+def test_what_a_command_derived_is_there_for_the_next(
+    graph: og.Graph, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    run(graph, 'insert Knows { from: "ada", to: "zoë" }')
+
+    assert main([*command, graph.uri, "-e", HOPS]) == 0
+    settle()
+
+    assert capsys.readouterr().err == ""
+    assert [path.name.startswith(".") for path in Path(graph.uri).glob("_derived/*")] == [False]
+
+
+@pytest.mark.usefixtures("every_topology_is_kept")
+def test_where_nothing_can_be_kept_a_query_is_answered_in_silence(
+    graph: og.Graph, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run(graph, 'insert Knows { from: "ada", to: "zoë" }')
+    (Path(graph.uri) / "_derived").write_text("in the way", encoding="utf-8")
+
+    text = asked(capsysbinary, graph.uri, "-e", HOPS).decode()
+    settle()
+
+    assert text == "n\n1\n\n1 row\n"
+    assert capsysbinary.readouterr().err == b""

@@ -118,7 +118,7 @@ def test_an_instant_reads_the_newest_commit_made_by_then(long: Session) -> None:
 
 
 def test_a_time_before_the_graph_is_not_found(long: Session) -> None:
-    with pytest.raises(CommitMissingError, match="as early as"):
+    with pytest.raises(CommitMissingError, match="no commit as early as 2000-01-01T00:00:00Z;"):
         long.snapshot(at=datetime(2000, 1, 1, tzinfo=UTC))
 
 

@@ -79,3 +79,10 @@ def test_every_room_with_errors_is_in_the_reference() -> None:
     rooms = {error.__module__.split(".")[1] for error in errors_reference.errors()}
 
     assert rooms >= {"commit", "config", "errors", "faults", "lang", "ops", "query", "schema", "storage"}
+
+
+def test_a_source_error_tells_the_way_out_of_its_first_error() -> None:
+    found = [Diagnostic("S000", Span(0, 3), "expected a declaration", help=text) for text in ("write `node`", None)]
+
+    assert str(SourceError(SOURCE, found[:1])) == "a.pg:1:1: S000: expected a declaration\nhelp: write `node`"
+    assert str(SourceError(SOURCE, found[1:])) == "a.pg:1:1: S000: expected a declaration"

@@ -1,4 +1,4 @@
-"""What mutations and loads cost, counted in requests: exact, on an object store, and the same at any length of history."""
+"""What mutations and loads cost in requests: exact, on an object store, and the same at any length of history."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,6 +21,8 @@ node P { name: String @key  age: I32?  email: String?  @unique(email) }
 node E { v: I64 }
 edge Knows: P -> P { since: I32?  @key(src, dst) }
 """
+CALM = replace(FAST, heartbeat_seconds=600, lease_seconds=3600)
+"""No heartbeat comes between the requests that are counted."""
 NUMBERS = count()
 
 
@@ -30,7 +32,8 @@ def name() -> str:
 
 
 def update_one(graph: og.Graph) -> None:
-    assert run(graph, f'update P set {{ age: {next(NUMBERS)} }} where name = "a"').affected_nodes == 1
+    text = f'update P set {{ age: {next(NUMBERS)} }} where name = "a"'  # noqa: S608 - no SQL
+    assert run(graph, text).affected_nodes == 1
 
 
 def delete_one(graph: og.Graph) -> None:
@@ -46,19 +49,20 @@ def merge_two_tables(graph: og.Graph) -> None:
     loaded(graph, "merge", node("P", name="a", age=next(NUMBERS)), edge("Knows", "a", "a", since=next(NUMBERS)))
 
 
+def insert_edge(graph: og.Graph) -> None:
+    run(graph, f'insert P {{ name: "{name()}" }} insert Knows {{ from: "a", to: "a" }}')
+
+
 WRITES: dict[str, tuple[Callable[[og.Graph], object], int]] = {
-    "insert a node": (lambda graph: run(graph, f'insert P {{ name: "{name()}" }}'), 0),
-    "insert a node without a key": (lambda graph: run(graph, f"insert E {{ v: {next(NUMBERS)} }}"), 0),
-    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 0),
-    "insert an edge": (
-        lambda graph: run(graph, f'insert P {{ name: "{name()}" }} insert Knows {{ from: "a", to: "a" }}'),
-        0,
-    ),
-    "update a node": (update_one, 0),
-    "delete a node": (delete_one, 0),
-    "append to two tables": (append_two_tables, 0),
-    "merge into two tables": (merge_two_tables, 0),
-    "overwrite a table": (lambda graph: loaded(graph, "overwrite", node("E", v=next(NUMBERS))), 0),
+    "insert a node": (lambda graph: run(graph, f'insert P {{ name: "{name()}" }}'), 9),
+    "insert a node without a key": (lambda graph: run(graph, f"insert E {{ v: {next(NUMBERS)} }}"), 8),
+    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 10),
+    "insert a node and an edge": (insert_edge, 18),
+    "update a node": (update_one, 12),
+    "delete a node with its edges": (delete_one, 21),
+    "append to two tables": (append_two_tables, 20),
+    "merge into two tables": (merge_two_tables, 25),
+    "overwrite a table": (lambda graph: loaded(graph, "overwrite", node("E", v=next(NUMBERS))), 14),
 }
 
 
@@ -79,19 +83,18 @@ def measured(graph: og.Graph, write: Callable[[og.Graph], object]) -> Requests:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
     with s3_server() as options:
-        yield replace(FAST, storage=options)
+        yield replace(CALM, storage=options)
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_a_warm_write_costs_so_many_requests(s3: Options, write: str) -> None:
     graph = new_graph(fresh_uri(), s3)
     run(graph, "insert E { v: 0 }")
-    do, most = WRITES[write]
+    do, exact = WRITES[write]
 
     requests = measured(graph, do)
 
-    assert requests.total() == most, requests.table()
-    assert requests.total(operation="list") <= 1
+    assert requests.total() == exact, requests.table()
 
 
 # --- history -----------------------------------------------------------------------------------------
@@ -104,7 +107,7 @@ SHALLOW, DEEP = 10, 10 + 20 * HEAD_COMMITS
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory: pytest.TempPathFactory) -> tuple[og.Graph, og.Graph]:
     """Two graphs with the same rows, one with a long past of a table that is rewritten again and again."""
-    options = replace(FAST, head_commits=HEAD_COMMITS)
+    options = replace(CALM, head_commits=HEAD_COMMITS)
     made = tuple(new_graph(str(tmp_path_factory.mktemp("g") / "g"), options) for _ in range(2))
     for graph, commits in zip(made, (SHALLOW, DEEP), strict=True):
         while graph.snapshot().commit.seq < commits:
@@ -123,7 +126,7 @@ def test_a_write_costs_the_same_at_any_length_of_history(graphs: tuple[og.Graph,
 
 
 def test_a_refused_write_costs_no_put(tmp_path: Path) -> None:
-    graph = new_graph(str(tmp_path / "g"), FAST)
+    graph = new_graph(str(tmp_path / "g"), CALM)
 
     def refused(_: og.Graph) -> None:
         with pytest.raises(og.ConstraintError):

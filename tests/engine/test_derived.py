@@ -99,6 +99,7 @@ def test_it_is_replaced_once_much_has_changed(past: Past) -> None:
 
 @pytest.mark.parametrize("kind", ["removed", "truncated", "empty", "garbage", "of another format", "a directory"])
 def test_whatever_is_wrong_with_it_is_made_good(kind: str, past: Past, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="omnigraph")
     (path,) = kept_files(past.session)
     content = path.read_bytes()
     path.unlink()
@@ -124,6 +125,18 @@ def test_whatever_is_wrong_with_it_is_made_good(kind: str, past: Past, caplog: p
         assert path.read_bytes() == content
 
 
+def test_what_happens_to_the_file_later_does_not_reach_a_reader(past: Past) -> None:
+    session = reopened(past.session)
+    found = topology_of(session)
+    (path,) = kept_files(session)
+
+    with path.open("r+b") as file:
+        file.write(b"\xff" * path.stat().st_size)
+        file.truncate(1)
+
+    assert_equal(found, alone(session))
+
+
 def test_a_read_only_handle_reads_it_and_writes_nothing(tmp_path: Path) -> None:
     past = Past(new_session(tmp_path / "g", Options(derived_cache=False)), 7)
     while len(past.edges) < 20:
@@ -134,6 +147,31 @@ def test_a_read_only_handle_reads_it_and_writes_nothing(tmp_path: Path) -> None:
     reader.reads.settle()
 
     assert kept_files(reader) == []
+
+
+@pytest.mark.parametrize("is_read_only, keep_derived", [(True, True), (False, None), (False, True)])
+def test_a_handle_that_may_keep_it_does_so(tmp_path: Path, is_read_only: bool, keep_derived: bool | None) -> None:
+    past = Past(new_session(tmp_path / "g", Options(derived_cache=False)), 7)
+    while len(past.edges) < 20:
+        past.step()
+    reader = open_session(past.session.uri, is_read_only=is_read_only, runtime=runtime(FAST), keep_derived=keep_derived)
+
+    topology_of(reader)
+    reader.reads.settle()
+
+    assert len(kept_files(reader)) == 1
+
+
+def test_a_handle_that_may_write_can_still_keep_nothing(tmp_path: Path) -> None:
+    past = Past(new_session(tmp_path / "g", Options(derived_cache=False)), 7)
+    while len(past.edges) < 20:
+        past.step()
+    writer = open_session(past.session.uri, is_read_only=False, runtime=runtime(FAST), keep_derived=False)
+
+    topology_of(writer)
+    writer.reads.settle()
+
+    assert kept_files(writer) == []
 
 
 def test_it_can_be_turned_off(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,11 +195,12 @@ def test_a_place_where_nothing_can_be_written_is_in_nobodys_way(
     while len(past.edges) < 20:
         past.step()
 
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.DEBUG, logger="omnigraph"):
         topology_of(past.session)
         past.session.reads.settle()
 
-    assert any("could not keep" in record.getMessage() for record in caplog.records)
+    kept = [record.levelno for record in caplog.records if "could not keep" in record.getMessage()]
+    assert kept == [logging.DEBUG]
 
 
 def test_what_an_older_graph_left_is_no_obstacle_and_no_answer(past: Past, tmp_path: Path) -> None:

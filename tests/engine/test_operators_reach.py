@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from multigraphs import Multigraph, multigraphs
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget, QueryCancelledError, QueryMemoryError
+from omnigraph.engine.operators import reach as reach_module
 from omnigraph.engine.operators.neighbours import Neighbours
 from omnigraph.engine.operators.reach import reach
 from property_profiles import profile
@@ -54,8 +55,13 @@ def pairs(found: Neighbours) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.parametrize("step_rows", [1, 3, reach_module.STEP_ROWS])
 @pytest.mark.parametrize("is_directed", [True, False], ids=["directed", "undirected"])
-def test_a_pair_is_found_once_if_its_smallest_distance_is_within_the_bounds(is_directed: bool) -> None:
+def test_a_pair_is_found_once_if_its_smallest_distance_is_within_the_bounds(
+    is_directed: bool, step_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach_module, "STEP_ROWS", step_rows)
+
     @profile(150)
     @given(multigraphs(), st.integers(1, 4), st.integers(0, 4), st.sets(st.integers(0, 5)), CELLS)
     def check(graph: Multigraph, low: int, more: int, asked: set[int], cells: int) -> None:
@@ -96,6 +102,17 @@ def test_a_search_asks_for_memory_before_it_starts() -> None:
         reach(lambda _: graph.out_set(), np.arange(1_000), 1_000, (1, 2), budget)
 
     assert caught.value.allowed == 100_000
+
+
+@pytest.mark.parametrize("is_directed", [True, False], ids=["directed", "undirected"])
+def test_a_dense_graph_takes_memory_by_its_pairs_and_not_by_its_paths(is_directed: bool) -> None:
+    size = 200
+    lists = Neighbours(np.arange(size + 1) * size, np.tile(np.arange(size), size))
+    budget = Budget(SystemClock(), memory_bytes=64 << 20)
+
+    found = reach(lambda _: lists, np.arange(size), size, (1, 2), budget, is_directed=is_directed)
+
+    assert len(found.targets) == size * size
 
 
 def test_a_search_can_be_cancelled_between_two_steps() -> None:

@@ -6,7 +6,12 @@ from unittest.mock import patch
 
 import pytest
 
+from omnigraph.clock import SystemClock
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.operators import close
+from omnigraph.engine.operators.expand import held
+from omnigraph.engine.planning.physical import plan_read
+from omnigraph.engine.run import solve
 from omnigraph.options import Traversal
 from reference_reader import PlainGraph
 from solving import LARGE, Solver, random_records, seeded
@@ -129,3 +134,14 @@ def test_a_pattern_has_the_matches_that_trying_every_row_finds(solver: Solver, p
                 assert found == expected, (output, way)
             else:
                 assert found.keys() == expected.keys(), (output, way)
+
+
+def test_rows_that_were_read_count_once_against_the_memory(solver: Solver) -> None:
+    budget = Budget(SystemClock())
+    reading = solver.reading(budget=budget)
+    plan = plan_read(solver.query("query q() { match { $a: User } return { $a.name } }"), reading)
+    before = budget._claimed
+
+    found = solve(plan, reading)
+
+    assert budget._claimed - before == held(found)

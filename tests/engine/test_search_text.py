@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.engine.budget import QueryTimeoutError
 from omnigraph.engine.search.near_words import Spellings
 from omnigraph.engine.search.text_index import build
 from omnigraph.engine.search.text_match import find_rows, wanted
@@ -133,3 +134,29 @@ def test_an_index_knows_how_often_a_row_has_a_word(texts: list[str | None]) -> N
     assert counted == {(stem, row): some.count(stem) for row, some in enumerate(stems) for stem in some}
     assert index.lengths.tolist() == list(map(len, stems))
     assert index.has_text.tolist() == [text is not None for text in texts]
+
+
+def test_a_long_word_is_given_up_when_there_is_no_time_left() -> None:
+    checks = 0
+
+    def check() -> None:
+        nonlocal checks
+        checks += 1
+        if checks == 10:
+            raise QueryTimeoutError(1.0)
+
+    with pytest.raises(QueryTimeoutError):
+        find_rows(build(pa.array(["ab" * 100])), wanted(TextMode.FUZZY, "abc" * 60, 150), check)
+
+
+def test_a_distance_of_more_letters_than_there_are_finds_every_word_at_once() -> None:
+    calls: list[None] = []
+
+    found = find_rows(
+        build(pa.array(["graph", "engine", None])),
+        wanted(TextMode.FUZZY, "ab" * 5_000, 10_000),
+        lambda: calls.append(None),
+    )
+
+    assert found.tolist() == [0, 1]
+    assert len(calls) < 10

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 import omnigraph as og
 from mutating import run
 from omnigraph.clock import SystemClock
+from omnigraph.engine.budget import Budget, QueryTimeoutError
 from omnigraph.engine.embed import (
     ModelDiffersError,
     NoProviderError,
@@ -277,10 +279,10 @@ def test_what_was_committed_before_a_failure_stays(tmp_path: Path, recorder: Rec
 def test_without_a_provider_the_way_out_is_told(tmp_path: Path) -> None:
     graph = new_graph(tmp_path, EmbedOptions())
 
-    with pytest.raises(NoProviderError, match=r"Doc\.vec.*OMNIGRAPH_EMBED_PROVIDER"):
+    with pytest.raises(NoProviderError, match=r"Doc\.vec.*OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`$"):
         graph.embed("Doc")
-    with pytest.raises(NoProviderError, match="OMNIGRAPH_EMBED_PROVIDER"):
-        query_embedding(with_provider(EmbedOptions()))("text", vector_property())
+    with pytest.raises(NoProviderError, match=r"OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`, or give a vector$"):
+        query_embedding(with_provider(EmbedOptions()), Budget(SystemClock()))("text", vector_property())
 
 
 @pytest.mark.parametrize(
@@ -461,6 +463,35 @@ def test_a_refusal_is_told_without_the_key() -> None:
     assert len(server.requests) == 1
 
 
+def test_a_key_may_have_the_line_break_of_its_file() -> None:
+    with serving(Server()) as server:
+        client(server.url, key=f"{KEY}\n").embed(["a"], 8)
+
+    assert server.requests[0][1]["Authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("letter", ["\n", "é", " ", "\0"])
+def test_a_key_that_is_none_is_refused_without_being_shown(letter: str) -> None:
+    with pytest.raises(ProviderSettingsError) as caught:
+        client("https://host.example/v1", key=f"{KEY}{letter}x")
+
+    assert "OMNIGRAPH_EMBED_KEY" in str(caught.value)
+    assert KEY not in repr(caught.value)
+
+
+def test_a_query_waits_for_a_busy_server_no_longer_than_it_may() -> None:
+    options = EmbedOptions(provider=EmbedProvider.OPENAI, model="m1", timeout_seconds=60)
+    clock, busy = SystemClock(), Server(scripted=[(429, {"Retry-After": "60"}, b"")])
+
+    with serving(busy) as server:
+        settings = replace(options, url=server.url)
+        provider = OpenAIProvider(settings, clock, lambda limit: limit, Budget(clock, seconds=0.2))
+        with pytest.raises(QueryTimeoutError):
+            provider.embed(["a"], 8)
+
+    assert len(server.requests) == 1
+
+
 def test_a_key_does_not_follow_a_redirect() -> None:
     with serving(Server()) as elsewhere:
         moved = [(307, {"Location": f"{elsewhere.url}embeddings"}, b"")]
@@ -493,7 +524,8 @@ def test_vectors_of_another_size_are_refused() -> None:
 def test_a_query_asks_for_the_vector_of_a_text_once() -> None:
     with serving(Server()) as server:
         embed = query_embedding(
-            with_provider(EmbedOptions(provider=EmbedProvider.OPENAI, url=server.url, model="m1", key=KEY))
+            with_provider(EmbedOptions(provider=EmbedProvider.OPENAI, url=server.url, model="m1", key=KEY)),
+            Budget(SystemClock()),
         )
         found = [embed("graph", vector_property()) for _ in range(3)]
 

@@ -32,19 +32,23 @@ def test_a_plan_is_shown_with_the_snapshot_and_what_is_made_of_the_matches(solve
     explained = explain(solver.session, call(name="u1"))
 
     commit = solver.session.snapshot().commit.id
-    assert explained.text == (
-        f"query friends at main, commit {commit}\n"
-        "  1. scan $b: User  where its branches lead, ~5 rows\n"
-        "    count $b <-[Knows]- $a  from the far end, csr (a small edge type), ~5 each, key ~1 of $a\n"
-        "      $a.name = $name\n"
-        "    count $b -[Knows]-> $c  from the near end, csr (a small edge type), ~5 each\n"
-        "  group by $b.city\n"
-        "  return\n"
-        "    $b.city\n"
-        "    count(*) as n\n"
-        "  order by count(*) desc\n"
-        "  ties by $b.city\n"
-        "  limit 3\n"
+    assert (
+        str(explained)
+        == explained.text
+        == (
+            f"query friends at main, commit {commit}\n"
+            "  1. scan $b: User  where its branches lead, ~5 rows\n"
+            "    count $b <-[Knows]- $a  from the far end, csr (a small edge type), ~5 each, key ~1 of $a\n"
+            "      $a.name = $name\n"
+            "    count $b -[Knows]-> $c  from the near end, csr (a small edge type), ~5 each\n"
+            "  group by $b.city\n"
+            "  return\n"
+            "    $b.city\n"
+            "    count(*) as n\n"
+            "  order by count(*) desc\n"
+            "  ties by $b.city\n"
+            "  limit 3\n"
+        )
     )
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import omnigraph as og
 from load_calls import Record, edge, loaded, node, person
-from mutating import column, new_graph
-from omnigraph.ops.load import GraphSource, LoadError, LoadInput
+from mutating import column, new_graph, rows
+from omnigraph.ops.load import GraphSource, LoadError, LoadInput, TypedSource
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_reasons_tell_of_each_rejected_record_in_turn(kept: Path) -> None:
 def test_mended_records_can_be_loaded_again(graph: og.Graph, kept: Path) -> None:
     path = kept / "rejected.jsonl"
     text = path.read_text().replace('"old"', "1").replace("no record at all", "").replace("999", "99")
-    text = text.replace('"c","age":null,"email":"x@"', '"c","age":null,"email":"y@"').replace("zed", "bad")
+    text = text.replace('"c","email":"x@"', '"c","email":"y@"').replace("zed", "bad")
     path.write_text("".join(f"{line}\n" for line in text.splitlines() if '"name":"a"' not in line))
 
     result = loaded(graph, "append", inputs=LoadInput(graph=(GraphSource(data=path),)), on_error=kept)
@@ -142,6 +142,73 @@ def test_a_merge_keeps_partial_records_as_they_came(graph: og.Graph, tmp_path: P
 
     (text,) = (tmp_path / "bad" / "rejected.jsonl").read_text().splitlines()
     assert json.loads(text) == {"type": "Person", "data": {"name": "b", "email": "x@"}}
+
+
+def test_what_a_record_left_out_is_left_out_of_what_is_kept(graph: og.Graph, tmp_path: Path) -> None:
+    loaded(graph, "append", person("a", age=4, mood="sad"))
+
+    loaded(graph, "append", person("a", email="x@"), edge("Knows", "a", "zed"), on_error=tmp_path / "bad")
+
+    texts = (tmp_path / "bad" / "rejected.jsonl").read_text().splitlines()
+    assert list(map(json.loads, texts)) == [person("a", email="x@"), edge("Knows", "a", "zed")]
+
+
+def test_what_was_kept_clears_nothing_when_it_is_merged(graph: og.Graph, tmp_path: Path) -> None:
+    loaded(graph, "append", person("a", age=4, mood="sad"))
+    loaded(graph, "append", person("a", email="x@"), on_error=tmp_path / "bad")
+
+    again = LoadInput(graph=(GraphSource(data=tmp_path / "bad" / "rejected.jsonl"),))
+    loaded(graph, "merge", inputs=again)
+
+    (row,) = rows(graph, "Person", "age", "email", "mood")
+    assert row == {"age": 4, "email": "x@", "mood": "sad"}
+
+
+def test_an_id_that_was_made_for_a_record_is_not_kept(graph: og.Graph, tmp_path: Path) -> None:
+    records = (node("City", name="x", zip=1), node("City", name="x", zip=1), node("City", "own", name="x", zip=1))
+
+    loaded(graph, "append", *records, on_error=tmp_path / "bad")
+
+    texts = (tmp_path / "bad" / "rejected.jsonl").read_text().splitlines()
+    assert list(map(json.loads, texts)) == [*records[1:]]
+
+
+@pytest.mark.parametrize("most", [None, 0])
+def test_a_dry_run_keeps_no_bad_records(graph: og.Graph, tmp_path: Path, most: int | None) -> None:
+    bad = tmp_path / "bad"
+
+    if most is None:
+        result = loaded(graph, "append", *BAD, on_error=bad, is_dry_run=True)
+        assert (result.rejected, result.quarantine) == (7, None)
+    else:
+        with pytest.raises(LoadError) as caught:
+            loaded(graph, "append", *BAD, on_error=bad, max_errors=most, is_dry_run=True)
+        assert caught.value.quarantine is None
+
+    assert not bad.exists()
+    assert loaded(graph, "append", *BAD, on_error=bad).quarantine == str(bad)
+
+
+def test_a_table_whose_new_rows_are_all_bad_is_not_overwritten(graph: og.Graph, tmp_path: Path) -> None:
+    loaded(graph, "append", person("a"), edge("Knows", "a", "a", since=3))
+
+    result = loaded(graph, "overwrite", person("a", age=1), edge("Knows", "a", "zed"), on_error=tmp_path / "bad")
+
+    assert result.edges["Knows"].deleted == 0
+    assert column(graph, "Knows", "since") == [3]
+    assert column(graph, "Person", "age") == [1]
+
+
+@pytest.mark.parametrize("text", ["no record\n", '{"name": "b", "age": 999}\n'])
+def test_a_file_of_nothing_but_bad_records_empties_no_table(graph: og.Graph, tmp_path: Path, text: str) -> None:
+    loaded(graph, "append", person("a"))
+    path = tmp_path / "people.jsonl"
+    path.write_text(text)
+    inputs = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),))
+
+    loaded(graph, "overwrite", inputs=inputs, on_error=tmp_path / "bad")
+
+    assert column(graph, "Person", "id") == ["a"]
 
 
 def test_a_value_that_a_refused_record_would_have_freed_is_still_held(graph: og.Graph, tmp_path: Path) -> None:

@@ -46,9 +46,9 @@ def write_records(path: Path, megabytes: int) -> tuple[int, int]:
     persons = edges = 0
     with path.open("wb", buffering=1 << 20) as file:
         while file.tell() < megabytes << 20:
-            lines = []
+            lines: list[dict[str, object]] = []
             for number in range(persons, persons + 1000):
-                data = {
+                data: dict[str, object] = {
                     "name": f"person{number:09}",
                     "email": f"p{number}@example.org" if number % 3 else None,
                     "age": number % 120,
@@ -81,12 +81,13 @@ def test_a_gigabyte_is_loaded_in_bounded_memory(tmp_path: Path, mode: str, capsy
     subprocess.run([sys.executable, "-m", "omnigraph", "init", str(graph), "--schema", str(schema)], check=True)
 
     command = [sys.executable, "-c", CHILD, str(graph), str(data), mode]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=MOST_SECONDS)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MOST_SECONDS)
+    assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
 
     size = data.stat().st_size
     with capsys.disabled():
-        print(
+        print(  # noqa: T201 - the figures are what a soak is run for
             f"\n{mode}: {size / 2**20:,.0f} MB, {persons:,} nodes, {edges:,} edges in {told['seconds']:.1f} s"
             f" ({size / 2**20 / told['seconds']:.1f} MB/s), peak memory {told['peak'] / 2**20:,.0f} MB"
         )

@@ -250,6 +250,15 @@ def test_an_unknown_name_is_not_found(graph: og.Graph) -> None:
         graph.mutate(TWO, name="tow")
 
 
+def test_an_unknown_name_that_is_like_none_is_told_the_names(graph: og.Graph) -> None:
+    many = "".join(f"query q{number}() {{ delete Person where age > 1 }}\n" for number in range(12))
+
+    with pytest.raises(og.QueryMissingError, match=r"holds no query `elsewhere`; it has `one`, `two`$"):
+        graph.mutate(TWO, name="elsewhere")
+    with pytest.raises(og.QueryMissingError, match=r"`q9` and 2 more$"):
+        graph.mutate(many, name="elsewhere")
+
+
 def test_two_queries_of_one_name_are_a_mistake_of_the_text(graph: og.Graph) -> None:
     with pytest.raises(og.SourceError, match="Q002"):
         graph.mutate(TWO.replace("two", "one"), name="one")

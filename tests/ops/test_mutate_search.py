@@ -60,7 +60,20 @@ def test_the_text_may_be_a_parameter(graph: og.Graph) -> None:
 
 
 def test_nothing_to_look_for_is_refused(graph: og.Graph) -> None:
-    with pytest.raises(og.ParameterError, match=r"parameter `\$t` of `search` is null"):
+    with pytest.raises(og.ParameterError, match=r"parameter `\$t`: `search` has nothing to look for"):
         run(graph, "query q($t: String?) { delete Note where search(text, $t) }", t=None)
 
     assert len(rows(graph, "Note", "id")) == 4
+
+
+@pytest.mark.parametrize(
+    "predicate, params",
+    [("search(text, $t)", {"t": None, "k": 1}), ("fuzzy(text, $t, $k)", {"t": "run", "k": -1})],
+)
+def test_what_a_search_looks_for_is_checked_even_when_there_is_no_row(
+    tmp_path: Path, predicate: str, params: dict[str, object]
+) -> None:
+    graph = new_graph(tmp_path, SCHEMA)
+
+    with pytest.raises(og.ParameterError):
+        run(graph, f"query q($t: String?, $k: I64) {{ delete Note where {predicate} }}", **params)

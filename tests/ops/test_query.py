@@ -1,17 +1,20 @@
 """Queries through the graph: one snapshot, checked before anything is read, within time and memory."""
 
+import io
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from mutating import new_graph, people, run
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.result_files import ResultFormatError
 from omnigraph.engine.run import solve
 from omnigraph.errors import TextTooLargeError
 from omnigraph.lang.source import Source
@@ -26,11 +29,9 @@ FRIENDS = "query friends($n: String) { match { $p: Person { name: $n } $p knows 
 
 
 def searching(predicate: str = "", order: str = "$p.name") -> str:
-    """A query that searches with a text that may be null and a number, whatever it does with them."""
-    return (
-        "query q($t: String?, $k: I64 = 1)".replace(" = 1", "")
-        + f" {{ match {{ $p: Person {predicate} }} return {{ $p.name }} order {{ {order} }} limit 3 }}"
-    )
+    """A query that is given a number, and a text that may be null."""
+    head = "query q($t: String?, $k: I64)"
+    return f"{head} {{ match {{ $p: Person {predicate} }} return {{ $p.name }} order {{ {order} }} limit 3 }}"
 
 
 @pytest.fixture
@@ -143,11 +144,11 @@ def test_a_read_only_graph_can_be_asked(graph: og.Graph) -> None:
         (ONE, {"n": "ada", "m": 1}, "unknown parameter `$m`"),
         (ONE, {f"p{number}": 1 for number in range(1001)}, "at most 1,000"),
         ("query q($k: I64) { match { $p: Person } return { $p.name } limit $k }", {"k": -1}, "at least 0"),
-        (searching("not search($p.name, $t)"), {}, "the parameter `$t`: `search` has nothing to look for"),
-        (searching("not { $p knows $q  match_text($q.name, $t) }"), {}, "`match_text` has nothing to look for"),
+        (searching("not search($p.name, $t)"), {"k": 1}, "the parameter `$t`: `search` has nothing to look for"),
+        (searching("not { $p knows $q  match_text($q.name, $t) }"), {"k": 1}, "`match_text` has nothing to look for"),
         (searching("fuzzy($p.name, $t, $k)"), {"t": "a", "k": -1}, "the parameter `$k`: `fuzzy` needs"),
         (searching("fuzzy($p.name, $t, $k)"), {"k": -1}, "the parameter `$t`: `fuzzy` has nothing to look for"),
-        (searching(order="bm25($p.name, $t)"), {}, "`bm25` has nothing to look for"),
+        (searching(order="bm25($p.name, $t)"), {"k": 1}, "`bm25` has nothing to look for"),
         (searching(order="rrf(bm25($p.name, $t), bm25($p.email, $t), $k)"), {"t": "a", "k": 0}, "`rrf` needs"),
     ],
 )
@@ -159,6 +160,36 @@ def test_parameters_are_checked_before_a_row_is_read(
 
     assert problem in str(refused.value)
     assert requests.total(target="table") == 0
+
+
+# --- within time and memory, in parts ---------------------------------------------------------------------------
+
+
+def test_equal_values_are_counted_in_parts(graph: og.Graph) -> None:
+    table = pa.table({"name": [f"p{n}" for n in range(3_000)], "age": pa.array([7] * 3_000, pa.int32())})
+    graph.load(nodes={"Person": table}, mode="append")
+
+    result = graph.query(
+        "query q() { match { $a: Person $b: Person $a.age = $b.age } return { count(*) as n } }", memory_bytes=150 << 20
+    )
+
+    assert result.rows() == [{"n": 9_000_001}]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_gone_through_row_by_row(graph: og.Graph) -> None:
+    result = graph.query(NAMES)
+
+    assert list(result) == result.rows() == [{"p.name": "ada"}, {"p.name": "bob"}]
+    assert len(result) == 2
+    assert graph.query(ONE, params={"n": "nobody"})
+
+
+def test_a_format_that_there_is_not_is_refused_with_those_there_are(graph: og.Graph) -> None:
+    with pytest.raises(ResultFormatError, match=r"as `cvs`, only as jsonl, csv, arrow, .*did you mean `csv`"):
+        graph.query(NAMES).write(io.BytesIO(), "cvs")
 
 
 # --- one snapshot ---------------------------------------------------------------------------------------------

@@ -83,7 +83,8 @@ def command(  # noqa: PLR0913 - one argument per option
             refuse("give either --snapshot or --at, not both")
         name, uri = name_and_uri(words, store)
         source = chosen_query(path, text)
-        explained = omnigraph.open_graph(chosen_graph(uri, store), read_only=True).explain(
+        graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True, keep_derived=True)
+        explained = graph.explain(
             source,
             name=name,
             params=given_params(params, pairs),

@@ -3,8 +3,9 @@
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import click
@@ -117,9 +118,12 @@ class _Watch:
     def __init__(self, line: ProgressLine) -> None:
         self._line = line
         self._phase: str | None = None
+        self._is_interrupted = False
 
     def __call__(self, progress: "Progress") -> None:
-        """Take the next report."""
+        """Take the next report; a signal whose exception got lost inside a library ends the load here."""
+        if self._is_interrupted:
+            raise KeyboardInterrupt
         self._phase = progress.phase
         share = progress.bytes / progress.total_bytes if progress.total_bytes else None
         self._line.show(progress.phase, rows=progress.rows, nbytes=progress.bytes, share=share)
@@ -127,7 +131,7 @@ class _Watch:
     @contextmanager
     def interruptible(self) -> Iterator[None]:
         """Ctrl-C and SIGTERM end the load alike, with a word about what is loaded."""
-        with _term_as_interrupt():
+        with _handled(self._interrupt):
             try:
                 yield
             except KeyboardInterrupt:
@@ -137,17 +141,24 @@ class _Watch:
                 print_error(f"interrupted: {told}")
                 raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._is_interrupted = True
+        raise KeyboardInterrupt
+
 
 @contextmanager
-def _term_as_interrupt() -> Iterator[None]:
+def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Inside, Ctrl-C and SIGTERM go to the handler."""
     if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _confirm_overwrite(target: str, *, is_stdin_taken: bool) -> None:
@@ -205,7 +216,8 @@ def _text(result: "LoadResult") -> str:
     rows = [(name, *(str(one.get(column, 0)) for column in shown)) for name, one in counts]
     text = table_text(("type", *shown), rows, right=shown) if rows else ""
     if result.rejected:
-        text += f"{count_of(result.rejected, 'bad record')} in {reveal(str(result.quarantine))}\n"
+        place = "" if result.quarantine is None else f" in {reveal(result.quarantine)}"
+        text += f"{count_of(result.rejected, 'bad record')}{place}\n"
     if result.is_dry_run:
         return f"{text}dry run: nothing was written\n"
     return f"{text}commit {result.commit_id}\n" if result.commit_id else f"{text}nothing to change\n"

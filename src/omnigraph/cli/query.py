@@ -68,7 +68,7 @@ def command(  # noqa: PLR0913 - one argument per option
     if commit_id is not None and at is not None:
         refuse("give either --snapshot or --at, not both")
     chosen = chosen_format(format_, output, as_json=as_json)
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True, keep_derived=True)
     result = graph.query(
         source, name=name, params=given_params(params, pairs), branch=branch, snapshot=commit_id, at=at
     )

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO
@@ -12,6 +12,7 @@ from omnigraph.cli.render import (
     binary_stdout,
     count_of,
     facts_text,
+    json_text,
     output_errors,
     print_json,
     print_text,
@@ -39,6 +40,8 @@ TABLE_ROWS = 1_000
 """People read no more rows than these; a program takes another format."""
 CELL_WIDTH = 80
 """Columns of the terminal that one value of a table may take."""
+_ROWS_AT_ONCE = 1_024
+_INDENT = 2
 _NULL = "null"
 _NUMBERS = ("int32", "int64", "uint32", "uint64", "float", "double")
 """Arrow's types of columns that are aligned as numbers, whatever they look like in JSON."""
@@ -90,7 +93,8 @@ def _facts(result: "Result") -> dict[str, object]:
 def _print(result: "Result", format_: str) -> None:
     match format_:
         case "json":
-            print_json(result.to_json())
+            for text in json_document(result, lambda value: json_text(value, sys.stdout, indent=_INDENT)):
+                print_text(text)
         case "table":
             print_text(result_table(result))
         case "kv":
@@ -104,13 +108,31 @@ def _print(result: "Result", format_: str) -> None:
 def _write(result: "Result", format_: str, file: BinaryIO) -> None:
     match format_:
         case "json":
-            file.write((json.dumps(result.to_json(), ensure_ascii=False, indent=2) + "\n").encode())
+            document = json_document(result, lambda value: json.dumps(value, ensure_ascii=False, indent=_INDENT))
+            file.writelines(text.encode() for text in document)
         case "table":
             file.write(result_table(result).encode())
         case "kv":
             file.writelines(text.encode() for text in records(result))
         case _:
             result.write(file, format_)
+
+
+# --- for programs ----------------------------------------------------------------------------------------
+
+
+def json_document(result: "Result", encode: Callable[[object], str]) -> Iterator[str]:
+    """The JSON document that `Result.to_json` is, some rows at a time: it may be larger than memory."""
+    head = encode(_facts(result))
+    gap = " " * _INDENT
+    yield head.removesuffix("\n}") + f',\n{gap}"rows": ['
+    rows = result.json_rows()
+    is_first = True
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        lines = encode(some).removeprefix("[").removesuffix("\n]").replace("\n", f"\n{gap}")
+        yield lines if is_first else f",{lines}"
+        is_first = False
+    yield "]\n}\n" if is_first else f"\n{gap}]\n}}\n"
 
 
 # --- for people ------------------------------------------------------------------------------------------

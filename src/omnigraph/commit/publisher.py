@@ -17,6 +17,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
 from omnigraph.commit.rebase import check_if_commit, rebase
 from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
+from omnigraph.commit.repeats import earlier_try, require_same_operation
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
@@ -185,10 +186,9 @@ def _rounds(
 ) -> Committed:
     """Apply and swap until one swap is won. Every file that is made on the way is added to `made`."""
     options, clock, ids = log.store.runtime.options, log.store.runtime.clock, log.store.runtime.ids
-    if plan.idempotency_key is not None:
-        earlier = log.done_before(plan.base, plan.actor, plan.idempotency_key)
-        if earlier is not None:
-            return Committed(earlier, plan.base, was_there=True)
+    earlier = earlier_try(log, plan.base, operation=plan.operation, actor=plan.actor, key=plan.idempotency_key)
+    if earlier is not None:
+        return Committed(earlier, plan.base, was_there=True)
     check_if_commit(plan, log.history(plan.base))
     workshop = _Workshop(log.store, handles, log.branch, made)
     contended = lost = 0
@@ -224,9 +224,12 @@ def _is_contended(plan: CommitPlan, newest: Head) -> bool:
 
 
 def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
-    """Whether an earlier try of the same request made this commit."""
+    """Whether an earlier try of the same request made this commit; KeyReusedError when it was another request."""
     key = plan.idempotency_key
-    return key is not None and (commit.actor, commit.idempotency_key) == (plan.actor, key)
+    if key is None or (commit.actor, commit.idempotency_key) != (plan.actor, key):
+        return False
+    require_same_operation(commit, plan.operation)
+    return True
 
 
 class _Workshop:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from omnigraph.clock import parse_instant
+from omnigraph.clock import instant_text, parse_instant
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Commit, Pin, Snapshot
 from omnigraph.errors import Kind, OmnigraphError
@@ -55,7 +55,7 @@ def at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
 
 def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
     """The state at an instant: that of the newest commit made no later, or CommitMissingError."""
-    return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant.isoformat()}")
+    return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant_text(instant)}")
 
 
 def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wanted: str) -> Snapshot:

@@ -30,14 +30,26 @@ def create_graph(uri: str, schema: str | Source, *, actor: str = "anonymous", ru
     return Graph.create(uri, source, actor=actor, runtime=runtime or runtime_from(os.environ))
 
 
-def open_graph(uri: str, *, read_only: bool = False, runtime: Runtime | None = None) -> Graph:
+def open_graph(
+    uri: str, *, read_only: bool = False, keep_derived: bool | None = None, runtime: Runtime | None = None
+) -> Graph:
     """Open a graph that exists.
 
-    Opened for writing, the remains of operations that died are cleared up first; read-only, nothing is written ever.
+    Opened for writing, the remains of operations that died are cleared up first; read-only, nothing of the graph is
+    written ever.
+
+    Args:
+        uri: A path, `file://…` or `s3://bucket/prefix`.
+        read_only: Refuse every write.
+        keep_derived: Whether reads may keep what they derived at some expense (adjacency, words) beside the tables, for
+            the next process. It is no part of the graph, and nothing goes wrong where it can't be written. None:
+            unless the graph is opened read-only.
+        runtime: Settings, clock and the like; without it those of this process's environment.
 
     Raises:
         NotAGraphError: There is no graph.
         FormatRefusedError: It was written in another format; the message says the way over.
         BadUriError: No graph can be stored at such an address.
     """
-    return Graph.open(uri, is_read_only=read_only, runtime=runtime or runtime_from(os.environ))
+    settings = runtime or runtime_from(os.environ)
+    return Graph.open(uri, is_read_only=read_only, runtime=settings, keep_derived=keep_derived)

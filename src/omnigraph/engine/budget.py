@@ -1,5 +1,6 @@
 """What a query may use: time and memory. Running out is a typed error, never an exhausted machine."""
 
+import math
 import threading
 
 from omnigraph.clock import Clock
@@ -47,6 +48,10 @@ class QueryCancelledError(OmnigraphError):
         return "the query was cancelled"
 
 
+_LONGEST_SLEEP = 0.1
+"""How long a query may be asleep without looking whether it is wanted."""
+
+
 class Budget:
     """The time and memory of one query; operators ask before they go on and before they allocate."""
 
@@ -62,6 +67,20 @@ class Budget:
             raise QueryCancelledError
         if self._deadline is not None and self._seconds is not None and self._clock.monotonic() > self._deadline:
             raise QueryTimeoutError(self._seconds)
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it may still run; infinite without a deadline."""
+        return math.inf if self._deadline is None else max(0.0, self._deadline - self._clock.monotonic())
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the deadline, nor long after `cancel`: then as `check`."""
+        end = self._clock.monotonic() + seconds
+        self.check()
+        while (left := min(end - self._clock.monotonic(), self.seconds_left, _LONGEST_SLEEP)) > 0:
+            self._clock.sleep(left)
+            self.check()
+        self.check()
 
     def claim(self, nbytes: int, what: str) -> None:
         """Count memory that is about to be allocated; QueryMemoryError when it would be too much."""

@@ -17,14 +17,15 @@ class NoProviderError(OmnigraphError):
     kind = Kind.USAGE
     code = "no_embedding_provider"
 
-    def __init__(self, property: str) -> None:
-        super().__init__(property)
-        self.property = property
+    def __init__(self, property: str, instead: str | None = None) -> None:
+        super().__init__(property, instead)
+        self.property, self.instead = property, instead
 
     def __str__(self) -> str:
+        other_way = f", or {self.instead}" if self.instead else ""
         return (
             f"a text must become a vector of `{self.property}`, but no embedding provider is configured: set"
-            " OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`, or give a vector"
+            f" OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`{other_way}"
         )
 
 

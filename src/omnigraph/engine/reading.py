@@ -21,7 +21,7 @@ Embed: TypeAlias = Callable[[str, Property], Sequence[float]]
 
 def refuse_embedding(text: str, property: Property) -> Sequence[float]:  # noqa: ARG001 - it refuses every text
     """The provider of a graph that has none."""
-    raise NoProviderError(property.name)
+    raise NoProviderError(property.name, "give a vector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

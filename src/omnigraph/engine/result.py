@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.engine.output.finish import Answer
-from omnigraph.engine.result_files import ResultFormat, json_objects, write_batches
+from omnigraph.engine.result_files import ResultFormat, chosen_format, json_objects, write_batches
 from omnigraph.errors import Kind, OmnigraphError
 
 if TYPE_CHECKING:
@@ -166,6 +166,23 @@ class Result:
         for batch in self.batches(size):
             yield from json_objects(self.schema, batch)
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Each row as `rows` has it, fetched a batch at a time."""
+        for batch in self.batches():
+            yield from batch.to_pylist()
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return self.row_count
+
+    def __bool__(self) -> bool:
+        """Always true: a result without rows is a result."""
+        return True
+
     def write(self, out: BinaryIO, format: ResultFormat | str) -> None:
-        """Write all rows to a file or stream that was opened for bytes, and leave it open; never all held at once."""
-        write_batches(self.schema, self.batches(), ResultFormat(format), out)
+        """Write all rows to a file or stream that was opened for bytes, and leave it open; never all held at once.
+
+        Raises:
+            ResultFormatError: There is no such format.
+        """
+        write_batches(self.schema, self.batches(), chosen_format(format), out)

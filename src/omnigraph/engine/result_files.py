@@ -11,6 +11,8 @@ import pyarrow.ipc as pa_ipc
 import pyarrow.parquet as pa_parquet
 
 from omnigraph.engine.json_rows import json_column
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
 from omnigraph.schema.arrow import type_from_arrow
 
 _encode = msgspec.json.Encoder().encode
@@ -28,6 +30,31 @@ class ResultFormat(Enum):
     ARROW_STREAM = "arrow_stream"
     """Arrow's format for streams, which needs no end to be read."""
     PARQUET = "parquet"
+
+
+class ResultFormatError(OmnigraphError):
+    """A result is to be written in a format that there is not."""
+
+    kind = Kind.USAGE
+    code = "unknown_result_format"
+
+    def __init__(self, format: str) -> None:
+        super().__init__(format)
+        self.format = format
+
+    def __str__(self) -> str:
+        known = [one.value for one in ResultFormat]
+        near = closest(self.format, known)
+        way_out = f"; did you mean `{near}`?" if near else ""
+        return f"a result can't be written as `{self.format}`, only as {', '.join(known)}{way_out}"
+
+
+def chosen_format(format: ResultFormat | str) -> ResultFormat:
+    """The format of that name; ResultFormatError when there is none."""
+    try:
+        return ResultFormat(format)
+    except ValueError:
+        raise ResultFormatError(str(format)) from None
 
 
 def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: ResultFormat, out: BinaryIO) -> None:

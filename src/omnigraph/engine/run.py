@@ -8,9 +8,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
-from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates, cuts
+from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates, cut_by, cuts
 from omnigraph.engine.operators.close import close
-from omnigraph.engine.operators.combine import join, product
+from omnigraph.engine.operators.combine import Matched, join, matched, product
 from omnigraph.engine.operators.compact import compact
 from omnigraph.engine.operators.expand import Closing, expand, held, is_closed_by, towards
 from omnigraph.engine.operators.links import Links
@@ -65,6 +65,7 @@ class _Run:
         self._candidates: dict[int, Candidates] = {}
         self._links: dict[int, Links] = {}
         self._solved: dict[int, Bindings] = {}
+        self._matched: tuple[Join, Bindings, Matched] | None = None
 
     def steps(self, steps: tuple[Step, ...], bindings: Bindings, *, counts: bool) -> Bindings:
         """Run steps one after the other; a step that would make too many rows runs once for each part of its input."""
@@ -109,6 +110,8 @@ class _Run:
         elif isinstance(step, Product):
             at_once = max(1, self.chunk_rows // max(self._inner(step, counts=counts).size, 1))
             ends = [*range(at_once, bindings.size, at_once), bindings.size]
+        elif isinstance(step, Join) and bindings.size * self._inner(step, counts=counts).size > self.chunk_rows:
+            ends = cut_by(self._matches(step, bindings, counts=counts).counts, self.chunk_rows)
         else:
             return []
         return list(zip([0, *ends[:-1]], ends, strict=True))
@@ -182,9 +185,7 @@ class _Run:
 
     def _scan(self, step: Scan, *, counts: bool) -> Bindings:
         found, weight = self._candidates_of(step.node, counts=counts).all()
-        bindings = Bindings({step.node.variable: found}, len(found), weight)
-        self.reading.budget.claim(held(bindings), f"the rows of ${step.node.variable}")
-        return bindings
+        return Bindings({step.node.variable: found}, len(found), weight)
 
     def _check(self, step: Check, bindings: Bindings, *, counts: bool) -> Bindings:
         weighed = self._candidates_of(step.node, counts=counts).weigh(bindings.columns[step.node.variable])
@@ -207,13 +208,21 @@ class _Run:
         other = self._inner(step, counts=counts)
         if not other.size or not bindings.size:
             return Bindings({}, 0)
-        types = dict(step.types)
+        return join(bindings, other, self._matches(step, bindings, counts=counts), self.reading.budget)
+
+    def _matches(self, step: Join, bindings: Bindings, *, counts: bool) -> Matched:
+        """Which rows of the two parts a join puts together; asked before it is cut in parts, and when it is made."""
+        if self._matched is not None and self._matched[0] is step and self._matched[1] is bindings:
+            return self._matched[2]
+        other, types = self._inner(step, counts=counts), dict(step.types)
         if _is_same_row(step, types):
             keys = _positions(step.left, bindings), _positions(step.right, other)
         else:
             shared = shared_type(_value_type(step.left), _value_type(step.right))
             keys = self._keys(step.left, bindings, types, shared), self._keys(step.right, other, types, shared)
-        return join(bindings, other, keys, self.reading.budget)
+        found = matched(*keys)
+        self._matched = (step, bindings, found)
+        return found
 
     def _keys(self, expr: Expr, bindings: Bindings, types: Mapping[str, str], shared: pa.DataType) -> pa.Array:
         values = BindingValues(bindings.columns, bindings.size, types, self.reading)

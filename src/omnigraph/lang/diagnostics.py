@@ -93,7 +93,8 @@ class SourceError(OmnigraphError):
         place = self.source.position(first.span.start)
         more = sum(found.is_error for found in self.diagnostics) - 1
         rest = f" (and {more} more)" if more else ""
-        return f"{self.source.name}:{place.line}:{place.column}: {first.code}: {first.message}{rest}"
+        told = f"{self.source.name}:{place.line}:{place.column}: {first.code}: {first.message}{rest}"
+        return f"{told}\nhelp: {first.help}" if first.help else told
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

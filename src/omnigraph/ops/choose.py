@@ -22,7 +22,7 @@ def choose_query(source: Source, name: str | None) -> Query:
         raise QueryAmbiguousError(source.name, names)
     chosen = [query for query in file.queries if name in (None, query.name.text)]
     if not chosen:
-        raise QueryMissingError(name or "", source.name, closest(name or "", names))
+        raise QueryMissingError(name or "", source.name, closest(name or "", names), names)
     found = tuple(
         Diagnostic("Q002", again.name.span, f"there is already a query `{again.name.text}` in this file")
         for again in chosen[1:]

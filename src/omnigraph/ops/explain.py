@@ -40,6 +40,9 @@ class Explained:
     trace: Trace | None = None
     measured: Measured | None = None
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def text(self) -> str:
         """One step a line, ending with a line break."""

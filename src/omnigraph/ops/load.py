@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.repeats import earlier_try
 from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
 from omnigraph.engine.bulk.load_checks import check_batch
 from omnigraph.engine.bulk.merging import find_unchanged, merged_batches
@@ -15,7 +16,7 @@ from omnigraph.engine.bulk.refusals import LoadError, Problem
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blob_claims import redeemed
 from omnigraph.engine.writing.violations import MOST_SHOWN
-from omnigraph.ops.actors import check_actor
+from omnigraph.ops.actors import check_signature
 from omnigraph.ops.load_call import LoadCall, LoadResult, Progress, TypeCounts, result_of
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_reading import ReadRecords
@@ -52,10 +53,11 @@ def load(session: Session, call: LoadCall) -> LoadResult:
     Raises:
         LoadError: Records can't be taken; it says why, for the first of them.
         ConflictError: Somebody else was faster, with records of the same keys, or on tables to be overwritten.
+        KeyReusedError: The actor's idempotency key belongs to another kind of request, or to a load in another mode.
         SpoolError, QuarantineError: The disk does not take what a load keeps there.
     """
     session.check_writable()
-    check_actor(call.actor)
+    check_signature(call.actor, call.message, call.idempotency_key)
     head = session.head()
     earlier = _earlier(session, head, call)
     if earlier is not None:
@@ -69,10 +71,9 @@ def load(session: Session, call: LoadCall) -> LoadResult:
 
 
 def _earlier(session: Session, head: Head, call: LoadCall) -> LoadResult | None:
-    """What this very call did before, when its answer did not reach the caller."""
-    if call.idempotency_key is None:
-        return None
-    commit = session.log.done_before(head, call.actor, call.idempotency_key)
+    """What this very call did before, when its answer did not reach the caller. A dry run answers for itself."""
+    key = None if call.is_dry_run else call.idempotency_key
+    commit = earlier_try(session.log, head, operation=OPERATION, actor=call.actor, key=key)
     return None if commit is None else result_of(commit, call, session.catalog(head.snapshot))
 
 
@@ -131,8 +132,6 @@ class _Load:
         batch = self._checked(head)
         result = self._result(batch)
         if call.is_dry_run:
-            if result.rejected and self._quarantine is not None:
-                result = replace(result, quarantine=self._quarantine.settle(is_loaded=False))
             return result
         try:
             result = self._written(head, batch, result)
@@ -164,16 +163,19 @@ class _Load:
             name: Incoming(spooled, view.table(spooled.type), call.mode)
             for name, spooled in records.spool.types.items()
         }
+        for name, rows in types.items():
+            rows.leaves_out, rows.has_unreadable = self._quarantine is not None, name in records.unreadable
         batch = Batch(view=view, mode=call.mode, types=types)
         call.tell("check", sum(rows.spooled.rows for rows in types.values()))
         check_batch(batch, records.inputs)
         total = records.rejects.count + batch.refusals.records
-        if self._quarantine is not None and total:
-            self._quarantine.prepare(records.rejects, batch.refusals, records.inputs)
+        keeps = self._quarantine if total and not call.is_dry_run else None
+        if keeps is not None:
+            keeps.prepare(records.rejects, batch.refusals, records.inputs)
         unplaced = sum(one.count for one in batch.refusals.unplaced)
         most = call.max_errors if self._quarantine is not None else 0
         if unplaced or (most is not None and total > most):
-            kept = self._quarantine.settle(is_loaded=False) if self._quarantine is not None and total else None
+            kept = None if keeps is None else keeps.settle(is_loaded=False)
             raise LoadError(self._first_problems(batch), total + unplaced, kept)
         if call.mode is LoadMode.MERGE:
             for rows in types.values():
@@ -200,7 +202,7 @@ class _Load:
             nodes={rows.type.name: _counts(rows) for rows in batch.node_rows()},
             edges={rows.type.name: _counts(rows) for rows in batch.edge_rows()},
             rejected=rejected,
-            quarantine=str(self._call.on_error) if rejected else None,
+            quarantine=str(self._call.on_error) if rejected and not self._call.is_dry_run else None,
             is_dry_run=self._call.is_dry_run,
         )
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph.commit.records import Commit
+from omnigraph.commit.repeats import KeyReusedError
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.ops.load_inputs import LoadInput
 from omnigraph.schema.catalog import Catalog
 
 _REJECTED = "rejected"
 _WHOLE = ""
-"""In a commit's summary, the name that no type has: what is said of the load as a whole."""
+"""In a commit's summary, the name that no type has: what is said of the load as a whole, its mode too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +108,22 @@ class LoadResult:
         }
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """What a commit keeps of this, so that the same call made again is answered alike."""
+        """What a commit keeps of this, so that the same call made again is answered alike, and another is not."""
         kept = {name: one.to_json() for name, one in (*self.nodes.items(), *self.edges.items())}
-        return {**kept, _WHOLE: {_REJECTED: self.rejected}} if self.rejected else kept
+        return {**kept, _WHOLE: {self.mode.value: 1, _REJECTED: self.rejected}}
 
 
 def result_of(commit: Commit, call: LoadCall, catalog: Catalog) -> LoadResult:
-    """The answer of the load that made a commit."""
+    """The answer of the load that made a commit; KeyReusedError when its mode was another one."""
     summary = commit.summary or {}
+    whole = summary.get(_WHOLE, {})
+    for mode in LoadMode:
+        if mode.value in whole and mode is not call.mode:
+            raise KeyReusedError(
+                commit.idempotency_key or "", commit.id, f"load {mode.value}", f"load {call.mode.value}"
+            )
     counts = {name: TypeCounts(**one) for name, one in summary.items() if name != _WHOLE}
-    rejected = summary.get(_WHOLE, {}).get(_REJECTED, 0)
+    rejected = whole.get(_REJECTED, 0)
     return LoadResult(
         mode=call.mode,
         branch=commit.branch,

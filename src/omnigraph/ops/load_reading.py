@@ -30,9 +30,12 @@ class ReadRecords:
         self._given = expand_inputs(call.input, catalog, is_partial=is_partial, blobs=blobs)
         names = tuple(one.name for one in self._given)
         self.inputs = Inputs(names, tuple(map(_unit, self._given)))
-        self.spool = Spool(keeps_left_out=is_partial)
+        # A record that is kept aside says what it said, no more: loaded again by merge, a null would clear.
+        self.spool = Spool(keeps_left_out=is_partial or call.on_error is not None)
         numbers = {name: number for number, name in reversed(list(enumerate(names)))}
         self.rejects = Rejects(self.spool.directory if call.on_error is not None else None, numbers)
+        self.unreadable: set[str] = set()
+        """The types of which records were refused while they were read."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -59,13 +62,17 @@ class ReadRecords:
             size, taken = one.size, 0
             if one.type is not None:
                 self.spool.name(one.type)
+            refused = self.rejects.count
             for window in one.rows(ids, reject=self.rejects.add, read=tell):
                 self.spool.add(number, self._keeping_rules(number, window))
                 rows += window.rows.num_rows
                 tell()
+            if one.type is not None and self.rejects.count > refused:
+                self.unreadable.add(one.type.name)
             before += taken if size is None else size
             taken = 0
             tell()
+        self.unreadable |= self.rejects.types.keys()
         self.spool.seal()
         self.rejects.close()
 

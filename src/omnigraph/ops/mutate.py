@@ -9,7 +9,9 @@ import pyarrow as pa
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import Commit
+from omnigraph.commit.repeats import earlier_try
 from omnigraph.engine.predicates import Inputs
+from omnigraph.engine.search.asked import check_asked
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import blob_names
 from omnigraph.engine.writing.constraints import check_constraints
@@ -23,7 +25,7 @@ from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import ReadOnlyError, Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.query.bind import bind_query
-from omnigraph.query.mutation_ir import MutationQuery
+from omnigraph.query.mutation_ir import Delete, MutationQuery, Update
 from omnigraph.query.params import check_params
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog
@@ -76,6 +78,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
         SourceError, QueryMissingError, QueryAmbiguousError, NotAMutationError, ParameterError: The call is wrong.
         ConstraintError: The result would break the schema.
         ConflictError: Somebody else changed what this relied on, or `if_commit` is not the head.
+        KeyReusedError: The actor's idempotency key belongs to another kind of request.
     """
     if session.is_read_only:
         raise ReadOnlyError(session.uri)
@@ -89,7 +92,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     try:
         return _attempt(session, call, chosen, now)
     except ConflictError:
-        if _done_before(session.head(), call.idempotency_key) is None:
+        if _done_before(session, session.head(), call) is None:
             raise
     return _attempt(session, call, chosen, now)  # the faster one was this very call
 
@@ -97,12 +100,13 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
 def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime) -> MutationResult:
     head = session.head()
     snapshot = head.snapshot
+    earlier = _done_before(session, head, call)
+    if earlier is not None:
+        return _result(chosen.name.text, snapshot.branch, earlier)
     catalog = session.catalog(snapshot)
     query = _planned(chosen, catalog, call.source)
     inputs = Inputs(check_params(query.params, call.params), now)
-    earlier = _done_before(head, call.idempotency_key)
-    if earlier is not None:
-        return _result(query, snapshot.branch, earlier)
+    check_asked((statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs)
     if call.if_commit is not None and call.if_commit != snapshot.commit.id:
         raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
     pending = Pending(View(catalog, session.tables(snapshot)), session.blob_sources)
@@ -125,7 +129,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime)
         return MutationResult(
             query_name=query.name, branch=snapshot.branch, commit_id=None, affected_nodes=0, affected_edges=0
         )
-    return _result(query, snapshot.branch, done.commit)
+    return _result(query.name, snapshot.branch, done.commit)
 
 
 def _planned(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
@@ -145,17 +149,13 @@ def _write(table: PendingTable) -> TableWrite:
     return TableWrite(table_key=key, append=rows) if table.is_append else TableWrite(table_key=key, upsert=rows)
 
 
-def _done_before(head: Head, key: str | None) -> Commit | None:
-    """The commit that this very call has made before, when its answer did not reach the caller."""
-    if key is None:
-        return None
-    commits = reversed(head.snapshot.manifest.commits)
-    return next((commit for commit in commits if commit.idempotency_key == key), None)
+def _done_before(session: Session, head: Head, call: MutationCall) -> Commit | None:
+    return earlier_try(session.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key)
 
 
-def _result(query: MutationQuery, branch: str, commit: Commit) -> MutationResult:
+def _result(query_name: str, branch: str, commit: Commit) -> MutationResult:
     return MutationResult(
-        query_name=query.name,
+        query_name=query_name,
         branch=branch,
         commit_id=commit.id,
         affected_nodes=commit.affected_nodes or 0,

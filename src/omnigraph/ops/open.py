@@ -2,6 +2,7 @@
 
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.recovery import Report, recover
+from omnigraph.errors import OmnigraphError
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
@@ -10,13 +11,20 @@ from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import log
 
 
-def open_session(uri: str, *, is_read_only: bool, runtime: Runtime) -> Session:
+def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived: bool | None = None) -> Session:
     """The graph at `uri`; NotAGraphError, FormatRefusedError or a corruption when there is no such thing to open.
 
     Opened for writing, dead operations are settled first; that this fails never keeps a graph from being opened.
+    `keep_derived` says whether reads may keep what they derived for the next process; None: unless it is read-only.
     """
     store = Store(parse_uri(uri), runtime)
-    session = Session(store=store, handles=Handles(store), log=ManifestLog(store), is_read_only=is_read_only)
+    session = Session(
+        store=store,
+        handles=Handles(store),
+        log=ManifestLog(store),
+        is_read_only=is_read_only,
+        keep_derived=keep_derived,
+    )
     if is_read_only:
         session.log.newest_readable()
     else:
@@ -30,5 +38,6 @@ def heal(session: Session) -> Report | None:
     try:
         return recover(session.store, session.log)
     except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
-        log.warning("recovery of %s did not run: %s", session.uri, error, exc_info=True)
+        is_bug = not isinstance(error, OmnigraphError)
+        log.warning("recovery of %s did not run: %s", session.uri, error, exc_info=is_bug)
         return None

@@ -17,12 +17,13 @@ from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.result import Result, Target
 from omnigraph.engine.run import solve
+from omnigraph.engine.search.asked import check_asked
 from omnigraph.engine.trace import Trace
 from omnigraph.engine.view import View
 from omnigraph.errors import Kind, NotAReadError, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.session import Session
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.ir import ReadQuery, predicates
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
 
 MAX_PARAMS = 1_000
@@ -104,13 +105,15 @@ def begin(
         raise ParameterError([ParameterProblem("*", problem)])
     inputs = Inputs(check_params(planned.params, call.params), session.runtime.clock.now())
     bounds(planned, inputs)
+    if planned.params:
+        check_asked((*planned.results, *predicates(planned.pattern)), inputs)
     reading = Reading(
         view=View(catalog, session.tables(snapshot)),
         inputs=inputs,
         budget=budget,
         cache=session.reads,
         traversal=session.runtime.options.traversal_mode,
-        embed=query_embedding(session.runtime),
+        embed=query_embedding(session.runtime, budget),
         trace=trace,
     )
     return planned, reading

@@ -40,13 +40,16 @@ class Session:
     handles: Handles
     log: ManifestLog
     is_read_only: bool = False
+    keep_derived: bool | None = None
+    """Whether reads may keep what they derived beside the tables; None: unless it is read-only."""
     reads: ReadCache = field(init=False)
     """What queries keep in memory between each other."""
     prepared: PreparedQueries = field(init=False)
     _catalogs: KeptCatalogs = field(default_factory=KeptCatalogs, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        derived = DerivedObjects(self.store, is_read_only=self.is_read_only)
+        is_kept = not self.is_read_only if self.keep_derived is None else self.keep_derived
+        derived = DerivedObjects(self.store, is_read_only=not is_kept)
         self.reads = ReadCache(self.store.runtime.options, derived)
         self.prepared = PreparedQueries(self.store.runtime.options.query_text_characters)
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import Armed, Committed, abandon, arm, publish
+from omnigraph.commit.repeats import earlier_try
 from omnigraph.commit.requirement import IdsAbsent, Requirement, TableUnchanged
 from omnigraph.commit.tables import SnapshotTables
-from omnigraph.ops.actors import check_actor
+from omnigraph.ops.actors import check_signature
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.staging import (
@@ -72,26 +73,27 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
 ) -> Committed | None:
     """One commit of all writes, or none; None when nothing would change.
 
-    An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke.
+    An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke,
+    KeyReusedError when the actor's key belongs to another operation.
     Streamed rows are announced before they are written, so that nothing of them is left when the process dies.
     """
     session.check_writable()
-    check_actor(actor)
+    check_signature(actor, message, idempotency_key)
     if requirements and base is None:
         raise ValueError("what a write relied on was read from some base: name it")
     head = session.log.recent() if base is None else base
-    earlier = _earlier(session, head, actor, idempotency_key)
-    if earlier is not None:
-        return earlier
+    earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key)
+    if earlier is not None:  # found before staging, since its own rows may stand in the way
+        return Committed(earlier, head, was_there=True)
     is_streamed = any(write.is_streamed for write in writes)
     armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
     moves = _staged(session, head, writes, armed)
     if base is None and not any(move.staged.has_effect for move in moves):
         _forget(session, armed, moves)
         head = session.head()  # a base that no swap will test may be old: look properly before saying so
-        earlier = _earlier(session, head, actor, idempotency_key)
+        earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key)
         if earlier is not None:
-            return earlier
+            return Committed(earlier, head, was_there=True)
         armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
         moves = _staged(session, head, writes, armed)
     effective = tuple(move for move in moves if move.staged.has_effect)
@@ -119,14 +121,6 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         summary=summary,
     )
     return publish(session.log, session.handles, plan, armed)
-
-
-def _earlier(session: Session, head: Head, actor: str, idempotency_key: str | None) -> Committed | None:
-    """What an earlier try of the same request did: found before staging, since its own rows may stand in the way."""
-    if idempotency_key is None:
-        return None
-    commit = session.log.done_before(head, actor, idempotency_key)
-    return None if commit is None else Committed(commit, head, was_there=True)
 
 
 class _Files:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.handles import Handles, read_errors
+from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.requests import counted
 
 ADDRESS = "_rowaddr"
@@ -162,9 +163,13 @@ class Table:
         dataset = self.handles.open(self.path, self.version)
         names = list(dict.fromkeys([*columns, column]))
         parts = []
+        # Made once: Arrow's own `is_in` would hash all keys again for every batch.
+        texts = KeySet(wanted) if pa.types.is_string(wanted.type) else None
         with self._reading():
             for batch in dataset.to_batches(columns=names, with_row_address=with_address):
-                kept = batch.filter(pc.is_in(batch.column(column), value_set=wanted))
+                values = batch.column(column)
+                is_wanted = pc.is_in(values, value_set=wanted) if texts is None else pa.array(texts.places(values) >= 0)
+                kept = batch.filter(is_wanted)
                 if kept.num_rows:
                     parts.append(kept)
         shown = [*columns, ADDRESS] if with_address else list(columns)

@@ -4,8 +4,6 @@ Nothing here is part of a graph: it may be lost, damaged or deleted at any time,
 is flushed, a write that fails is only logged, and whoever reads must be able to tell that a content is damaged.
 """
 
-import mmap
-import os
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,16 +32,16 @@ class DerivedObjects:
             return False
 
     def read(self, key: str) -> memoryview | None:
-        """The content, mapped into memory where it is a local file; None when there is none."""
+        """The content, which later changes of the object do not reach; None when there is none."""
         try:
             if self._store.location.is_local:
                 self._store.runtime.telemetry.record("control", "get")
-                return _mapped(self._path(key))
+                return _content(self._path(key))
             return memoryview(self._store.objects.get(key).data)
         except ObjectMissingError:
             return None
         except (OSError, ValueError, OmnigraphError) as error:
-            log.warning("could not read %s, which is derived again: %s", key, error)
+            log.debug("could not read %s, which is derived again: %s", key, error)
             return None
 
     def write(self, key: str, parts: Sequence[memoryview | bytes]) -> bool:
@@ -59,7 +57,7 @@ class DerivedObjects:
             else:
                 self._store.objects.put(key, b"".join(parts))
         except (OSError, OmnigraphError) as error:
-            log.warning("could not keep %s for the next process: %s", key, error)
+            log.debug("could not keep %s for the next process: %s", key, error)
             return False
         return True
 
@@ -67,12 +65,11 @@ class DerivedObjects:
         return Path(self._store.uri(key))
 
 
-def _mapped(path: Path) -> memoryview | None:
+def _content(path: Path) -> memoryview | None:
     try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)) if size else memoryview(b"")
-    except FileNotFoundError:
+        # Not mapped: whoever cuts or overwrites the file later must not reach into lists that were checked.
+        return memoryview(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

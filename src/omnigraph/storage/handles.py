@@ -9,6 +9,7 @@ from typing import TypeAlias
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.lance_filters import correct_filters
 from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of, store_failure
 from omnigraph.storage.store import Store
 
@@ -53,6 +54,7 @@ class Handles:
     """Pinned Lance datasets by (path, version). Versions are immutable, so a cached handle is never stale."""
 
     def __init__(self, store: Store) -> None:
+        correct_filters()
         self.store = store
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()

@@ -92,7 +92,8 @@ def check_dangling(batch: Batch, node: Incoming) -> list[Requirement]:
     if not len(gone):
         return relied_on
     for edge in batch.edge_types():
-        if edge.name in batch.types:
+        incoming = batch.types.get(edge.name)
+        if incoming is not None and incoming.replaces_all:
             continue  # overwritten too: its edges are those of the load
         for column, end in ENDS:
             if end_type(batch, edge, column).name != node.type.name:

@@ -41,6 +41,8 @@ class Incoming:
         """Which rows have a committed one of their id; None when that was not asked."""
         self.is_unchanged: Mask = np.zeros(spooled.rows, np.bool_)
         """The rows of a merge that say what is there already."""
+        self.leaves_out = self.has_unreadable = False
+        """Whether the load goes on without refused records, and whether some were refused before they became rows."""
         self._ids: pa.Array | None = None
         self._key_set: tuple[int, KeySet] | None = None
 
@@ -51,8 +53,9 @@ class Incoming:
 
     @property
     def replaces_all(self) -> bool:
-        """Whether no committed row stays."""
-        return self.mode is LoadMode.OVERWRITE
+        """Whether no committed row stays: in an overwrite, unless every record of the type is left out."""
+        is_all_bad = self.leaves_out and bool(self.spooled.rows or self.has_unreadable) and bool(self.is_out.all())
+        return self.mode is LoadMode.OVERWRITE and not is_all_bad
 
     @property
     def exists(self) -> Mask:

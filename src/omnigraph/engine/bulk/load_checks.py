@@ -33,7 +33,7 @@ def check_batch(batch: Batch, inputs: Inputs) -> None:
             relied_on += check_cardinality(batch, edge)
         if batch.mode is LoadMode.OVERWRITE:
             for rows in batch.node_rows():
-                relied_on += check_dangling(batch, rows)
+                relied_on += check_dangling(batch, rows) if rows.replaces_all else []
         if batch.out == out:
             break
     batch.requirements += relied_on

@@ -77,7 +77,7 @@ def find_unchanged(rows: Incoming) -> None:
 
 def _parts(rows: Incoming) -> Iterator[_Part]:
     names = arrow_schema(rows.type).names
-    silent = [name for name in names if name in rows.spooled.left_out]
+    silent = [name for name in names if name != ID and name in rows.spooled.left_out]
     start = 0
     for batch in rows.spooled.batches([*names, *map(left_out_name, silent)]):
         left_out = {name: mask_of(batch.column(left_out_name(name))) for name in silent}

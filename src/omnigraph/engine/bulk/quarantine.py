@@ -20,7 +20,7 @@ from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.json_rows import json_lines
 from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType
 
 REJECTED, REASONS = "rejected.jsonl", "reasons.jsonl"
@@ -146,7 +146,8 @@ class Quarantine:
     def discard(self) -> None:
         """The load did not happen: what it left out is still in its input."""
         for path in self._unfinished.values():
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError, NotADirectoryError):  # it was never made, and why was told already
+                path.unlink()
         if self._is_made:
             with suppress(OSError):  # not empty: what was settled stays
                 self.directory.rmdir()
@@ -164,6 +165,8 @@ def texts_of(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | p
         record["data"] = {
             name: value for name, value in record["data"].items() if not (name in silent and silent[name][number])
         }
+        if ID in silent and silent[ID][number]:
+            record.pop(ID, None)  # it was made for this load, and would be made again
         texts.append(_encode(record) + b"\n")
     return texts
 

@@ -8,6 +8,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import uuid
 import weakref
 from pathlib import Path
 
@@ -24,10 +25,12 @@ class Scratch:
     """
 
     def __init__(self, prefix: str) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix=prefix))
-        # Also at the end of the interpreter, if an interrupt kept somebody from closing it.
+        self.directory = Path(tempfile.gettempdir()) / f"{prefix}{uuid.uuid4().hex}"
+        # Also at the end of the interpreter, if an interrupt kept somebody from closing it; and known before it is
+        # there, because an interrupt may come at once.
         locks: list[int] = []
         self._remove = weakref.finalize(self, _remove, self.directory, locks)
+        self.directory.mkdir(mode=0o700)
         # The file is locked before it has its name: whoever finds it under that name finds it locked.
         unnamed = self.directory / f"{_LOCK}.new"
         locks.append(os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))

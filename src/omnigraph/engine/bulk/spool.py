@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.engine.bulk.scratch import Scratch
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.telemetry import log
 
@@ -56,7 +56,7 @@ class SpooledType:
     path: Path
     schema: pa.Schema
     left_out: frozenset[str]
-    """The properties that at least one record left out."""
+    """The properties that at least one record left out, and `id` if one was made."""
     starts: np.ndarray[tuple[int], np.dtype[np.int64]]
     """The position of each batch's first row, and at the end the number of rows."""
 
@@ -192,7 +192,7 @@ class Spool:
         fields = [pa.field(one.name, one.type, metadata=one.metadata) for one in arrow_schema(type_)]
         fields += [pa.field(FILE, pa.int32()), pa.field(LINE, pa.int64())]
         if self._keeps_left_out:
-            fields += [pa.field(left_out_name(p.name), pa.bool_()) for p in type_.properties]
+            fields += [pa.field(left_out_name(name), pa.bool_()) for name in _may_be_left_out(type_)]
         schema = pa.schema(fields)
         path = self.directory / f"{len(self._growing)}.arrow"
         file = pa.OSFile(str(path), "wb")
@@ -206,8 +206,12 @@ class Spool:
         columns += [pa.repeat(pa.scalar(file, pa.int32()), rows), window.lines]
         if self._keeps_left_out:
             nowhere = pa.repeat(pa.scalar(False), rows)
-            columns += [window.left_out.get(p.name, nowhere) for p in window.type.properties]
+            columns += [window.left_out.get(name, nowhere) for name in _may_be_left_out(window.type)]
         return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _may_be_left_out(type_: AnyType) -> list[str]:
+    return [ID, *(p.name for p in type_.properties)]
 
 
 @contextmanager

@@ -44,7 +44,8 @@ class TypedRows:
 
     `rows` has the columns of the type's table, in order, and `lines` says where each row came from. A property that a
     record leaves out has its default in `rows`, or null. `left_out` tells it from an explicit null: a mask, true where
-    the property was left out, for each property that at least one of these records leaves out.
+    the property was left out, for each property that at least one of these records leaves out; and for `id` where one
+    was made, because neither the record nor its key has one.
     """
 
     type: AnyType
@@ -212,7 +213,8 @@ def finish(
         read = _without(type_, read, problems, origin, rejected, text_of)
     schema = arrow_schema(type_)
     arrays = [own[name] if name in own else read.columns[name].array for name in map(_shown_as, schema.names)]
-    masks = {p.name: read.columns[p.name].left_out for p in type_.properties}
+    names = [p.name for p in type_.properties] if type_.key else [ID, *(p.name for p in type_.properties)]
+    masks = {name: read.columns[name].left_out for name in names}
     rows = TypedRows(
         type=type_,
         rows=pa.Table.from_arrays(arrays, schema=schema),

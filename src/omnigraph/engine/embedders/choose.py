@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.embed import NoProviderError, Provider, embed_texts
 from omnigraph.engine.embedders.hashing import HashProvider
 from omnigraph.engine.embedders.openai_http import OpenAIProvider
@@ -15,26 +16,29 @@ from omnigraph.schema.types import ValueType
 _Asked: TypeAlias = tuple[str, ValueType, Embedding | None]
 
 
-def provider_from(runtime: Runtime) -> Provider | None:
+def provider_from(runtime: Runtime, budget: Budget | None = None) -> Provider | None:
     """The provider, or None when none is configured; ProviderSettingsError when its settings don't do."""
     options = runtime.options.embedding
     if options.provider is EmbedProvider.HASH:
         return HashProvider()
     if options.provider is EmbedProvider.OPENAI:
-        return OpenAIProvider(options, runtime.clock, runtime.ids.jitter)
+        return OpenAIProvider(options, runtime.clock, runtime.ids.jitter, budget)
     return None
 
 
-def query_embedding(runtime: Runtime) -> Embed:
-    """What turns the texts of one query into vectors, each once; the provider is looked for when it is needed."""
+def query_embedding(runtime: Runtime, budget: Budget) -> Embed:
+    """What turns the texts of one query into vectors, each once, within its time.
+
+    The provider is looked for when it is needed.
+    """
     known: dict[_Asked, Sequence[float]] = {}
 
     def embed(text: str, prop: Property) -> Sequence[float]:
         key = (text, prop.type, prop.embedding)
         if key not in known:
-            provider = provider_from(runtime)
+            provider = provider_from(runtime, budget)
             if provider is None:
-                raise NoProviderError(prop.name)
+                raise NoProviderError(prop.name, "give a vector")
             known[key] = embed_texts(provider, prop, [text])[0].tolist()
         return known[key]
 

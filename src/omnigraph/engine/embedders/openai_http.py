@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.clock import Clock
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.embed import ProviderFailedError, ProviderRefusedError, ProviderSettingsError
 from omnigraph.options import OPENAI_URL, EmbedOptions
 
 ATTEMPTS = 5
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_LEAST_TIMEOUT = 0.001
+"""Of none, a socket would not wait at all, which is something else."""
 _BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Answers after which the same request may succeed later."""
 _BATCH_TEXTS, _BATCH_LETTERS = 128, 200_000
@@ -49,15 +52,22 @@ class _Busy(Exception):  # noqa: N818 - not an error yet: it is tried again
 
 
 class OpenAIProvider:
-    """Asks in batches, and again, ever later, while the server is busy or out of reach. The key is never shown."""
+    """Asks in batches, and again, ever later, while the server is busy or out of reach. The key is never shown.
+
+    With a `budget`, for no longer than that has.
+    """
 
     name = "openai"
     dimension = None
 
-    def __init__(self, options: EmbedOptions, clock: Clock, jitter: Callable[[float], float]) -> None:
+    def __init__(
+        self, options: EmbedOptions, clock: Clock, jitter: Callable[[float], float], budget: Budget | None = None
+    ) -> None:
         self._url = urlsplit((options.url or OPENAI_URL).rstrip("/"))
-        self._key, self._timeout = options.key, options.timeout_seconds
-        self._clock, self._jitter = clock, jitter
+        self._key, self._timeout = (options.key or "").strip(), options.timeout_seconds
+        self._clock, self._jitter, self._budget = clock, jitter, budget
+        if not all("!" <= letter <= "~" for letter in self._key):
+            raise ProviderSettingsError(self.name, "its key has a letter that no key has: check OMNIGRAPH_EMBED_KEY")
         if not options.model:
             raise ProviderSettingsError(self.name, "name its model with OMNIGRAPH_EMBED_MODEL")
         self.model = options.model
@@ -76,9 +86,15 @@ class OpenAIProvider:
             except _Busy as busy:
                 if attempt == ATTEMPTS:
                     raise ProviderFailedError(self.name, f"{busy.reason}, after {ATTEMPTS} attempts") from None
-                self._clock.sleep(min(busy.wait if busy.wait is not None else self._jitter(wait), _LONGEST_WAIT))
+                self._sleep(min(busy.wait if busy.wait is not None else self._jitter(wait), _LONGEST_WAIT))
                 wait *= 2
         raise AssertionError  # the last attempt returns or raises
+
+    def _sleep(self, seconds: float) -> None:
+        if self._budget is None:
+            self._clock.sleep(seconds)
+        else:
+            self._budget.sleep(seconds)
 
     def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
         body = msgspec.json.encode({"model": self.model, "input": list(texts), "encoding_format": "float"})
@@ -97,10 +113,13 @@ class OpenAIProvider:
         return self._answer(response, content, len(texts))
 
     def _connection(self) -> HTTPConnection:
-        host, port = self._url.hostname or "", self._url.port
+        host, port, timeout = self._url.hostname or "", self._url.port, self._timeout
+        if self._budget is not None:
+            self._budget.check()
+            timeout = max(min(timeout, self._budget.seconds_left), _LEAST_TIMEOUT)
         if self._url.scheme == "https":
-            return HTTPSConnection(host, port, timeout=self._timeout, context=ssl.create_default_context())
-        return HTTPConnection(host, port, timeout=self._timeout)
+            return HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
+        return HTTPConnection(host, port, timeout=timeout)
 
     def _answer(self, response: HTTPResponse, content: bytes, count: int) -> NDArray[np.float32]:
         if response.status in _BUSY:

@@ -178,11 +178,19 @@ def cuts(links: Links, positions: Positions, chunk_rows: int) -> list[int]:
     if links.link.is_multi or links.is_indexed:
         step = max(1, int(chunk_rows / max(links.link.fan_out, 1.0)))
         return [*range(step, len(positions), step), len(positions)]
-    ends = np.cumsum(links.whole().counts(positions))
+    return cut_by(links.whole().counts(positions), chunk_rows)
+
+
+def cut_by(counts: NDArray[np.int64], chunk_rows: int) -> list[int]:
+    """Where to cut rows apart so that what they become is at most `chunk_rows`, or what one row does; there are some.
+
+    `counts` says what each row becomes.
+    """
+    ends = np.cumsum(counts)
     if ends[-1] <= chunk_rows:
-        return [len(positions)]
+        return [len(ends)]
     found, begin, before = [], 0, 0
-    while begin < len(positions):
+    while begin < len(ends):
         end = max(int(np.searchsorted(ends, before + chunk_rows, side="right")), begin + 1)
         found.append(end)
         begin, before = end, int(ends[end - 1])

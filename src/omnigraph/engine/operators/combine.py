@@ -1,5 +1,7 @@
 """Two tables of bindings as one: every pair, or the pairs whose values are equal."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,14 +27,29 @@ def product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
     return Bindings(columns, size, weight)
 
 
-def join(left: Bindings, right: Bindings, keys: tuple[pa.Array, pa.Array], budget: Budget) -> Bindings:
-    """The pairs of rows whose keys are equal; null equals nothing. Both keys have one type."""
-    mine, others = _numbered(*keys)
-    order = np.argsort(others, kind="stable")
-    ordered = others[order]
-    begins = np.searchsorted(ordered, mine, side="left")
-    counts = np.searchsorted(ordered, mine, side="right") - begins
-    counts[mine < 0] = 0
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """For each row of one side the rows of the other: `counts` of them in `order`, from `begins` on."""
+
+    order: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def matched(mine: pa.Array, others: pa.Array) -> Matched:
+    """Which rows have equal keys; null equals nothing. Both keys have one type."""
+    numbers, other_numbers = _numbered(mine, others)
+    order = np.argsort(other_numbers, kind="stable")
+    ordered = other_numbers[order]
+    begins = np.searchsorted(ordered, numbers, side="left")
+    counts = np.searchsorted(ordered, numbers, side="right") - begins
+    counts[numbers < 0] = 0
+    return Matched(order, begins, counts)
+
+
+def join(left: Bindings, right: Bindings, found: Matched, budget: Budget) -> Bindings:
+    """The pairs of rows that match."""
+    order, begins, counts = found.order, found.begins, found.counts
     size = int(counts.sum())
     needed = size * 8 * (len(left.columns) + len(right.columns) + 2)
     budget.claim(needed, "a join of two parts of the pattern")

@@ -4,7 +4,7 @@ The distance of a node to itself is the length of the shortest cycle through it.
 the pair just used is no cycle: one has a single node (an edge to itself) or at least three.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,13 @@ Lists = Callable[[Positions], Neighbours]
 
 CELLS = 1 << 21
 """How many (source, node) pairs are looked after at once, a byte each (without direction five): about a cache full."""
+STEP_ROWS = 1 << 19
+"""How many neighbours are looked at in one go, unless a single node has more."""
+_ROW_BYTES = 72
+"""What looking at a neighbour takes, at most: its pair, whose neighbour it is, its branch, and what is sorted out."""
 _DENSE = 64
 """From this share of all pairs on, those that were reached are read off the table, and not sorted."""
+_WHAT = "a hop over several edges"
 _AT_START = 255
 """Stands for the distance of a source to itself while only a cycle can give it one; more than any hop reaches."""
 
@@ -42,17 +47,21 @@ def reach(
         part = sources[begin : begin + at_once]
         budget.check()
         needed = len(part) * size * (1 if is_directed else 5)
-        budget.claim(needed, "a hop over several edges")
+        budget.claim(needed, _WHAT)
         try:
             search = _Search(lists, part, size, budget)
             keys = search.directed(*bounds) if is_directed else search.undirected(*bounds)
         finally:
             budget.release(needed)
-        budget.claim(keys.nbytes, "a hop over several edges")
-        parts.append(keys + begin * size)
+        budget.claim(keys.nbytes, _WHAT)
+        keys += begin * size
+        parts.append(keys)
+    total = sum(part.nbytes for part in parts)
+    budget.claim(2 * total, _WHAT)
     keys = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])
+    del parts
     places, targets = np.divmod(keys, max(size, 1))
-    budget.release(keys.nbytes)
+    budget.release(3 * total)
     starts = np.zeros(len(sources) + 1, np.int64)
     np.cumsum(np.bincount(places, minlength=len(sources)), out=starts[1:])
     return Neighbours(starts, targets, None, sources)
@@ -66,18 +75,21 @@ class _Search:
         self.own = np.arange(len(sources)) * size + self.sources
         self.distance = np.zeros(len(sources) * size, np.uint8)
         """Of each pair, zero while it is not known."""
-        self._noted: list[NDArray[np.int64]] = []
+        self._noted = _Pairs(len(self.distance))
 
     def directed(self, low: int, high: int) -> NDArray[np.int64]:
         """The pairs whose distance is within the bounds, ascending."""
         frontier = self.own  # its own distance is not known yet: a cycle may lead back
         for distance in range(1, high + 1):
-            reached, _ = self._step(frontier)
-            new = reached[self.distance[reached] == 0]
-            self._note(new, distance)
-            if distance == high or not len(new):
+            level = _Pairs(len(self.distance))
+            for reached, _ in self._step(frontier):
+                new = reached[self.distance[reached] == 0]
+                self.distance[new] = distance
+                level.add(new)
+            self._noted.add_all(level)
+            if distance == high or not level.count:
                 break
-            frontier = self._each_once(new, distance)
+            frontier = self._each_once(level, distance)
         return self._within(low, high)
 
     def undirected(self, low: int, high: int) -> NDArray[np.int64]:
@@ -87,24 +99,30 @@ class _Search:
         self.distance[self.own] = _AT_START
         frontier = self.own
         for distance in range(1, high + 1):
-            reached, rows = self._step(frontier)
-            if distance == 1:
-                cycle[reached[reached == frontier[rows]] // self.size] = 1
-                of = (reached % self.size).astype(np.int32)
-            else:
-                of = branch[frontier[rows]]
-            is_seen = self.distance[reached] > 0
-            if distance > 1:
-                self._meet(cycle, reached[is_seen], of[is_seen], branch, 2 * distance - 1)
-            new, of = reached[~is_seen], of[~is_seen]
-            branch[new] = of
-            self._meet(cycle, new, of, branch, 2 * distance)
-            self._note(new, distance)
-            if distance == high or not len(new):
+            level = _Pairs(len(self.distance))
+            for reached, origins in self._step(frontier):
+                if distance == 1:
+                    cycle[reached[reached == origins] // self.size] = 1
+                    of = (reached % self.size).astype(np.int32)
+                else:
+                    of = branch[origins]
+                known = self.distance[reached]
+                is_earlier = (known > 0) & (known != distance)
+                if distance > 1:
+                    self._meet(cycle, reached[is_earlier], of[is_earlier], branch, 2 * distance - 1)
+                is_new = known == 0
+                new = reached[is_new]
+                branch[new] = of[is_new]
+                self._meet(cycle, reached[~is_earlier], of[~is_earlier], branch, 2 * distance)
+                self.distance[new] = distance
+                level.add(new)
+            self._noted.add_all(level)
+            if distance == high or not level.count:
                 break
-            frontier = self._each_once(new, distance)
+            frontier = self._each_once(level, distance)
         closed = self.own[(cycle >= low) & (cycle <= high)]
-        self._note(closed, low)
+        self.distance[closed] = low
+        self._noted.add(closed)
         return self._within(low, high)
 
     def _meet(
@@ -120,32 +138,65 @@ class _Search:
         met = places[(branch[reached] != of) & (nodes != self.sources[places])]
         cycle[met] = np.minimum(cycle[met], length)
 
-    def _step(self, frontier: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The pairs one edge on, maybe several times, and from which row of the frontier each was reached."""
+    def _step(self, frontier: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The pairs one edge on, maybe several times, and from which pair each was reached; some at a time."""
         self.budget.check()
+        held = frontier.nbytes * 4
+        self.budget.claim(held, _WHAT)
         places, nodes = np.divmod(frontier, self.size)
         neighbours = self.lists(nodes)
-        needed = int(neighbours.counts(nodes).sum()) * 24
-        self.budget.claim(needed, "a hop over several edges")
-        gathered = neighbours.gather(nodes)
-        rows = gathered.rows()
-        reached = places[rows] * self.size + gathered.targets.astype(np.int64, copy=False)
-        self.budget.release(needed)
-        return reached, rows
+        ends = np.cumsum(neighbours.counts(nodes))
+        begin, done = 0, 0
+        while begin < len(frontier):
+            end = max(begin + 1, int(np.searchsorted(ends, done + STEP_ROWS, side="right")))
+            needed = int(ends[end - 1] - done) * _ROW_BYTES
+            self.budget.claim(needed, _WHAT)
+            gathered = neighbours.gather(nodes[begin:end])
+            rows = gathered.rows() + begin
+            reached = places[rows] * self.size + gathered.targets.astype(np.int64, copy=False)
+            yield reached, frontier[rows]
+            self.budget.release(needed)
+            begin, done = end, int(ends[end - 1])
+        self.budget.release(held)
 
-    def _note(self, pairs: NDArray[np.int64], distance: int) -> None:
-        self.distance[pairs] = distance
-        self._noted.append(pairs)
-
-    def _each_once(self, pairs: NDArray[np.int64], distance: int) -> NDArray[np.int64]:
-        if len(pairs) * _DENSE < len(self.distance):
-            return distinct(pairs)
-        return np.flatnonzero(self.distance == distance)
+    def _each_once(self, level: "_Pairs", distance: int) -> NDArray[np.int64]:
+        found = level.each_once()
+        return np.flatnonzero(self.distance == distance) if found is None else found
 
     def _within(self, low: int, high: int) -> NDArray[np.int64]:
         """The pairs whose distance is within the bounds, ascending."""
-        if sum(map(len, self._noted)) * _DENSE < len(self.distance):
-            pairs = distinct(np.concatenate(self._noted))
-            known = self.distance[pairs]
-            return pairs[(known >= low) & (known <= high)]
-        return np.flatnonzero((self.distance >= low) & (self.distance <= high))
+        pairs = self._noted.each_once()
+        if pairs is None:
+            return np.flatnonzero((self.distance >= low) & (self.distance <= high))
+        known = self.distance[pairs]
+        return pairs[(known >= low) & (known <= high)]
+
+
+class _Pairs:
+    """Pairs as long as they are few of all; more are read off the table."""
+
+    def __init__(self, of_all: int) -> None:
+        self.count, self._of_all = 0, of_all
+        self.parts: list[NDArray[np.int64]] = []
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they are kept, and not only counted."""
+        return self.count * _DENSE < self._of_all
+
+    def add(self, pairs: NDArray[np.int64]) -> None:
+        """Some more, maybe several times."""
+        self.count += len(pairs)
+        self.parts = [*self.parts, pairs] if self.are_few else []
+
+    def add_all(self, others: "_Pairs") -> None:
+        """Those of another set, of the same table."""
+        self.count += others.count
+        self.parts = [*self.parts, *others.parts] if self.are_few else []
+
+    def each_once(self) -> NDArray[np.int64] | None:
+        """The pairs, ascending; None when they are too many."""
+        return distinct(np.concatenate([_NONE, *self.parts])) if self.are_few else None
+
+
+_NONE = np.zeros(0, np.int64)

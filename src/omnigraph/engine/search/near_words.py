@@ -4,11 +4,14 @@ An edit puts a letter in, takes one out, changes one, or exchanges two neighbour
 (optimal string alignment), so `jonh` is one edit from `john`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Check: TypeAlias = Callable[[], None]
+"""Is called again and again, and raises when there is no time left."""
 Letters = NDArray[np.uint32]
 _MASK_BITS = 64
 
@@ -22,21 +25,24 @@ class Spellings:
         self._letters: Letters = _letters("".join(words))
         self._masks = np.bitwise_or.reduceat(_bits(self._letters), self._starts) if words else np.empty(0, np.uint64)
 
-    def within(self, word: str, edits: int) -> NDArray[np.int64]:
+    def within(self, word: str, edits: int, check: Check = lambda: None) -> NDArray[np.int64]:
         """The numbers of the words within so many edits, ascending."""
+        check()
         letters = _letters(word)
+        is_sure = np.maximum(self._lengths, len(letters)) <= edits  # every letter may be another
         mask = np.bitwise_or.reduce(_bits(letters)) if len(letters) else np.uint64(0)
         # One edit takes at most one kind of letter away, and brings at most one in.
         is_near = np.abs(self._lengths - len(letters)) <= edits
         is_near &= np.bitwise_count(self._masks & ~mask) <= edits
         is_near &= np.bitwise_count(mask & ~self._masks) <= edits
-        near = np.flatnonzero(is_near)
-        found = [
-            some[_distances(letters, self._rectangle(some, int(length))) <= edits]
+        near = np.flatnonzero(is_near & ~is_sure)
+        found = [np.flatnonzero(is_sure)]
+        found += [
+            some[_distances(letters, self._rectangle(some, int(length)), check) <= edits]
             for length in np.unique(self._lengths[near])
             if len(some := near[self._lengths[near] == length])
         ]
-        return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+        return np.sort(np.concatenate(found))
 
     def _rectangle(self, words: NDArray[np.int64], length: int) -> Letters:
         """The letters of words of one length, a column for each word."""
@@ -57,12 +63,13 @@ def _bits(letters: Letters) -> NDArray[np.uint64]:
     return np.uint64(1) << (letters % _MASK_BITS).astype(np.uint64)
 
 
-def _distances(word: Letters, others: Letters) -> NDArray[np.int64]:
+def _distances(word: Letters, others: Letters, check: Check) -> NDArray[np.int64]:
     """The distance of a word from each column of `others`: the usual table, every entry for all of them at once."""
     length, width = others.shape
     before = np.zeros((length + 1, width), np.int64)
     above = np.repeat(np.arange(length + 1)[:, None], width, axis=1)
     for i, letter in enumerate(word):
+        check()
         row = np.empty_like(above)
         row[0] = i + 1
         differs = others != letter

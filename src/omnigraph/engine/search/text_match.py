@@ -18,7 +18,7 @@ from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.analysis import Word, words
 from omnigraph.engine.search.asked import asked_edits, asked_text
 from omnigraph.engine.search.column_words import has_words, positions_where, words_of
-from omnigraph.engine.search.near_words import default_edits
+from omnigraph.engine.search.near_words import Check, default_edits
 from omnigraph.engine.search.text_index import TextIndex, build
 from omnigraph.query.expr import TextMatch, TextMode
 
@@ -66,7 +66,7 @@ def text_positions(
         is_found = _found_at(reading, match, type_name, within, looked_for)
         return within[is_found].astype(np.int64, copy=False)
     parts = words_of(reading, reading.rows(type_name), match.prop.name)
-    return positions_where(parts, lambda index: find_rows(index, looked_for))
+    return positions_where(parts, lambda index: find_rows(index, looked_for, reading.budget.check))
 
 
 def text_truths(reading: Reading, match: TextMatch, type_name: str, at: Positions) -> pa.Array:
@@ -88,7 +88,8 @@ def _found_at(
     rows, column = reading.rows(type_name), match.prop.name
     if len(at) * _FEW_IN < rows.size and not has_words(rows, column):
         is_found = np.zeros(len(at), np.bool_)
-        is_found[find_rows(build(rows.values(column, at, reading.budget), reading.budget), looked_for)] = True
+        index = build(rows.values(column, at, reading.budget), reading.budget)
+        is_found[find_rows(index, looked_for, reading.budget.check)] = True
         return is_found
     is_match = np.zeros(rows.size, np.bool_)
     is_match[text_positions(reading, match, type_name)] = True
@@ -122,15 +123,15 @@ def query_stems(text: str) -> tuple[str, ...]:
 # --- the answer --------------------------------------------------------------------------------------
 
 
-def find_rows(index: TextIndex, looked_for: Wanted) -> Positions:
-    """The rows of an index that have it, ascending."""
+def find_rows(index: TextIndex, looked_for: Wanted, check: Check = lambda: None) -> Positions:
+    """The rows of an index that have it, ascending; `check` ends what takes too long."""
     match looked_for:
         case AnyWord():
             return _union(index, index.numbers(looked_for.stems))
         case AllWords():
             return _all_words(index, looked_for)
         case NearWord():
-            return _near_words(index, looked_for)
+            return _near_words(index, looked_for, check)
         case _:
             assert_never(looked_for)
 
@@ -174,12 +175,12 @@ def _with_phrase(index: TextIndex, rows: Positions, phrase: list[int]) -> Positi
     return np.concatenate(kept)
 
 
-def _near_words(index: TextIndex, looked_for: NearWord) -> Positions:
+def _near_words(index: TextIndex, looked_for: NearWord, check: Check) -> Positions:
     found = np.zeros(index.size, np.bool_)
     is_near = np.zeros(len(index.words), np.bool_)
     for word, edits in looked_for.words:
-        near = index.token_spellings.within(word.stem, edits)
-        is_near[index.spellings.within(word.folded, edits)] = True
+        near = index.token_spellings.within(word.stem, edits, check)
+        is_near[index.spellings.within(word.folded, edits, check)] = True
         for token in near.tolist():
             found[index.rows_with(token)[0]] = True
     # A word as it is written: whoever has its token may have another form of it, so the texts are looked at.

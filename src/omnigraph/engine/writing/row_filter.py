@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.predicates import Column, Inputs, RowValue, column_of, columns_of, evaluate_over, pushed
+from omnigraph.engine.search.asked import asked_edits, asked_text
 from omnigraph.engine.search.text_index import build
 from omnigraph.engine.search.text_match import find_rows, wanted
-from omnigraph.query.expr import Compare, Const, Expr, TextMatch
-from omnigraph.query.params import ParameterError, ParameterProblem
+from omnigraph.query.expr import Compare, Expr, TextMatch
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.dataset import Table
 
@@ -59,18 +59,10 @@ class _Rows:
         return None
 
     def matches(self, expr: TextMatch) -> Column:
-        query = self.inputs.value(expr.query)
-        edits = None if expr.edits is None else self.inputs.value(expr.edits)
-        if not isinstance(query, str) or (expr.edits is not None and not isinstance(edits, int)):
-            raise _nothing_to_look_for(expr)
+        looked_for = wanted(
+            expr.mode, asked_text(self.inputs, expr.query, expr.mode.value), asked_edits(self.inputs, expr)
+        )
         texts = self.rows.column(expr.prop.name).combine_chunks()
         found = np.zeros(len(texts), np.bool_)
-        found[find_rows(build(texts), wanted(expr.mode, query, edits))] = True  # type: ignore[arg-type] # checked above
+        found[find_rows(build(texts), looked_for)] = True
         return pa.array(found, mask=texts.is_null().to_numpy(zero_copy_only=False))
-
-
-def _nothing_to_look_for(expr: TextMatch) -> ParameterError:
-    names = [one.name for one in (expr.query, expr.edits) if one is not None and not isinstance(one, Const)]
-    name = names[0] if names else expr.mode.value
-    reason = f"parameter `${name}` of `{expr.mode.value}` is null: there is nothing to look for"
-    return ParameterError([ParameterProblem(name, reason, value="null", help="give a value")])

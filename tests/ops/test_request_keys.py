@@ -1,0 +1,117 @@
+"""Idempotency keys: a request that is sent again is answered as before; a key is one actor's, for one request."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from load_calls import loaded, person
+from mutating import SCHEMA, column, new_graph, people
+from omnigraph.ops.session import Session
+from worlds import FAST, runtime
+
+ADD_A = 'query q() { insert Person { name: "a" } }'
+ADD_B = 'query q() { insert Person { name: "b" } }'
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return new_graph(tmp_path)
+
+
+@pytest.mark.parametrize("statement", ['insert Person { name: "b" }', 'update Person set { age: 7 } where name = "a"'])
+def test_a_key_of_another_actor_is_another_key(graph: og.Graph, statement: str) -> None:
+    people(graph, "a")
+    first = graph.mutate(
+        'query q() { insert Team { name: "t" } insert Leads { from: "t", to: "a" } }', idempotency_key="k", actor="ada"
+    )
+
+    second = graph.mutate(f"query q() {{ {statement} }}", idempotency_key="k", actor="bob")
+
+    assert second.commit_id != first.commit_id
+    assert (second.affected_nodes, second.affected_edges) == (1, 0)
+
+
+def test_a_mutation_whose_commit_was_sealed_is_still_known(tmp_path: Path) -> None:
+    options = replace(FAST, head_commits=4, sealed_fragments=2)
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime(options))
+    text = 'query q() { update Person set { age: 7 } where name = "a" }'
+    people(graph, "a")
+    first = graph.mutate(text, idempotency_key="k")
+    graph.mutate('query q() { update Person set { age: 8 } where name = "a" }')
+    for number in range(12):
+        people(graph, f"p{number}")
+
+    again = graph.mutate(text, idempotency_key="k")
+
+    assert again == first
+    assert column(graph, "Person", "age")[0] == 8
+
+
+def test_a_mutation_that_was_done_is_answered_without_a_look_at_its_parameters(graph: og.Graph) -> None:
+    text = "query q($n: String) { insert Person { name: $n } }"
+    first = graph.mutate(text, params={"n": "a"}, idempotency_key="k")
+
+    again = graph.mutate(text, params={}, idempotency_key="k")
+
+    assert again == first
+
+
+def test_a_key_of_a_load_is_none_for_a_mutation(graph: og.Graph) -> None:
+    done = loaded(graph, "append", person("a"), idempotency_key="k", actor="ada")
+
+    with pytest.raises(og.KeyReusedError) as caught:
+        graph.mutate(ADD_B, idempotency_key="k", actor="ada")
+
+    assert str(caught.value) == (
+        f"the idempotency key `k` was used before, for another request: `load` made the commit"
+        f" {done.commit_id}, and this is `mutate`; give this request a key of its own"
+    )
+    assert caught.value.kind is og.Kind.INVALID
+    assert caught.value.code == "idempotency_key_reused"
+    assert column(graph, "Person", "id") == ["a"]
+
+
+def test_a_key_of_a_mutation_is_none_for_a_load(graph: og.Graph) -> None:
+    graph.mutate(ADD_A, idempotency_key="k", actor="test")
+
+    with pytest.raises(og.KeyReusedError, match=r"`mutate` made the commit .*, and this is `load`"):
+        loaded(graph, "append", person("b"), idempotency_key="k")
+
+    assert column(graph, "Person", "id") == ["a"]
+
+
+def test_a_key_of_a_load_is_none_for_a_load_in_another_mode(graph: og.Graph) -> None:
+    loaded(graph, "append", person("a"), idempotency_key="k")
+
+    with pytest.raises(og.KeyReusedError, match=r"`load append` made the commit .*, and this is `load overwrite`"):
+        loaded(graph, "overwrite", person("b"), idempotency_key="k")
+
+    assert column(graph, "Person", "id") == ["a"]
+
+
+def test_a_key_that_another_request_takes_meanwhile_is_refused(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = og.open_graph(graph.uri, runtime=runtime())
+    waiting, fresh = [other._session.head()], Session.head
+    loaded(graph, "append", person("a"), idempotency_key="k", actor="ada")
+
+    monkeypatch.setattr(Session, "head", lambda session: waiting.pop() if waiting else fresh(session))
+    with pytest.raises(og.KeyReusedError, match="`load` made the commit"):
+        other.mutate(ADD_B, idempotency_key="k", actor="ada")
+
+    assert column(graph, "Person", "id") == ["a"]
+    assert not waiting
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_a_dry_run_does_not_care_whether_its_key_was_used(graph: og.Graph, mode: str) -> None:
+    loaded(graph, "append", person("a"), idempotency_key="k")
+
+    result = loaded(graph, mode, person("b"), person("c"), idempotency_key="k", is_dry_run=True)
+
+    assert result.is_dry_run
+    assert result.commit_id is None
+    assert result.nodes["Person"].inserted == 2
