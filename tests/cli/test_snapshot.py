@@ -24,7 +24,7 @@ def session(tmp_path: Path) -> Session:
     """A graph with three commits: init, seed, and one more row in A."""
     session = seeded_world(tmp_path / "g")
     write_tables(
-        session, [TableWrite(table_key="node:A", append=rows({"z": 26}))], operation="append", actor="a\x1b[31m"
+        session, [TableWrite(table_key="node:A", append=rows({"z": 26}))], operation="append", actor="a\u202eb"
     )
     return session
 
@@ -106,7 +106,7 @@ def test_the_text_is_aligned_and_can_not_drive_the_terminal(
     assert code == 0
     assert facts.splitlines()[0] == f"graph     {session.uri}"
     assert facts.splitlines()[-1] == "manifest  version 3, internal-schema 4"
-    assert "by        a<U+001B>[31m (append)" in facts
+    assert "by        a<U+202E>b (append)" in facts
     assert table.splitlines()[0].split() == ["table", "location", "branch", "version", "rows"]
     assert table.splitlines()[1].split() == ["node:A", pin.path, "main", str(pin.version), "5"]
     assert len({line.rindex(line.split()[-1]) + len(line.split()[-1]) for line in table.splitlines()}) == 1

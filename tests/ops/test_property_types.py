@@ -21,7 +21,8 @@ TYPES = {
     "Vector(2)": "[0.5, 1.0]",
     "Blob": '"base64:AAEC"',
 }
-LISTS = {f"[{name}]": f"[{value}, {value}]" for name, value in TYPES.items() if not name.startswith(("enum", "Vector", "Blob"))}
+NO_ITEM = ("enum", "Vector", "Blob")
+LISTS = {f"[{name}]": f"[{value}, {value}]" for name, value in TYPES.items() if not name.startswith(NO_ITEM)}
 
 
 @pytest.mark.parametrize("type_, value", [*TYPES.items(), *LISTS.items()])
