@@ -160,6 +160,22 @@ def test_a_line_that_is_no_record_is_refused(line: str | bytes, reason: str) -> 
     assert (error.line, error.reason) == (2, reason)
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e400"])
+@pytest.mark.parametrize("name, text", [("f64", "{}"), ("vec", "[1, {}, 2]")])
+def test_a_number_that_is_none_is_told_with_its_type_and_property(name: str, text: str, value: str) -> None:
+    line = f'{{"type":"Thing","data":{{"i32":1,"{name}":{text.format(value)}}}}}'
+
+    (refused,) = refusals(line)
+
+    assert (refused.type, refused.property, refused.value) == ("Thing", name, value)
+
+
+def test_a_number_that_is_none_in_a_line_with_another_fault_is_told_alone() -> None:
+    (refused,) = refusals('{"type":"Thing","data":{"f64":NaN}')
+
+    assert (refused.type, refused.property, refused.value) == (None, None, "NaN")
+
+
 def test_a_line_of_10_megabytes_is_refused() -> None:
     line = '{"type":"Person","data":{"name":"' + "x" * 10_000_000 + '"}}'
 

@@ -18,7 +18,11 @@ _KEY_ENDS = re.compile(rb'"[ \t\r]*:')
 
 
 class BadJsonError(Exception):
-    """A line is not JSON as we take it; its text is the reason."""
+    """A line is not JSON as we take it; its text is the reason, and `number` the number that is none, if that is it."""
+
+    def __init__(self, reason: str, number: str | None = None) -> None:
+        super().__init__(reason)
+        self.number = number
 
 
 def chunks_of(source: BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
@@ -87,20 +91,33 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _constant(text: str) -> object:
-    raise BadJsonError(f"{text} is not a JSON number")
+    raise BadJsonError(f"{text} is not a JSON number", text)
 
 
 def _float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise BadJsonError(f"the number {_clipped(text)} is too large for any type")
+        raise BadJsonError(f"the number {_clipped(text)} is too large for any type", _clipped(text))
     return value
 
 
 def _int(text: str) -> int:
     if len(text) > 400:
-        raise BadJsonError(f"the number {_clipped(text)} is too large for any type")
+        raise BadJsonError(f"the number {_clipped(text)} is too large for any type", _clipped(text))
     return int(text)
+
+
+def holder_of_bad_number(line: bytes, inner: str | None = None) -> tuple[dict[str, object], str | None]:
+    """Of a line whose only fault is a number that is none: its object, and the key that holds the number.
+
+    `inner` as for `decode_object`: the key is looked for there.
+    """
+    record: dict[str, object] = _lenient.decode(line.decode())
+    values = record if inner is None else record.get(inner)
+    for key, value in values.items() if isinstance(values, dict) else ():
+        if value is _BAD or (isinstance(value, list) and any(item is _BAD for item in value)):
+            return record, key
+    return record, None
 
 
 def _clipped(text: str) -> str:
@@ -108,3 +125,18 @@ def _clipped(text: str) -> str:
 
 
 _strict = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
+
+_BAD = object()
+"""Stands for a number that is none."""
+
+
+def _float_or_bad(text: str) -> object:
+    return float(text) if math.isfinite(float(text)) else _BAD
+
+
+_lenient = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_constant=lambda _: _BAD,
+    parse_float=_float_or_bad,
+    parse_int=lambda text: _BAD if len(text) > 400 else int(text),
+)

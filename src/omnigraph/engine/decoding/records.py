@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 
 from omnigraph.engine.decoding.fast_records import read_graph_block
-from omnigraph.engine.decoding.json_lines import BadJsonError, chunks_of, decode_object
+from omnigraph.engine.decoding.json_lines import BadJsonError, chunks_of, decode_object, holder_of_bad_number
 from omnigraph.engine.decoding.line_blocks import LineBlock, line_blocks
 from omnigraph.engine.decoding.record_error import RecordError, Reject, refuse
 from omnigraph.engine.decoding.typed_rows import (
@@ -166,12 +166,23 @@ class _Window:
             self._saw(pending.type, number)
             data = _data_of(record, pending)
         except BadJsonError as error:
-            self.refuse(number, line, None, None, None, str(error))
+            self.refuse(number, line, *self._place(line, error), str(error))
             return
         except _BadRecordError as error:
             self.refuse(number, line, *error.args)
             return
         pending.add(number, record, data)
+
+    def _place(self, line: bytes, error: BadJsonError) -> tuple[str | None, str | None, str | None]:
+        """Type, property and value of a number that is none; of any other fault there is nothing to say."""
+        if error.number is None:
+            return None, None, None
+        try:
+            record, name = holder_of_bad_number(line, "data")
+            type_ = self._pending_of(record).type.name
+        except (ValueError, AttributeError, RecursionError, BadJsonError, _BadRecordError):
+            return None, None, error.number  # the line has another fault too, further on
+        return type_, name, error.number
 
     def refuse(
         self, number: int, text: bytes, type_: str | None, name: str | None, value: str | None, reason: str

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from omnigraph.engine.decoding.fast_records import flat_shape, read_flat_block
-from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object
+from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, holder_of_bad_number
 from omnigraph.engine.decoding.line_blocks import LineBlock, line_blocks
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.record_text import record_text
@@ -32,8 +32,8 @@ def _part(
     origin = file.origin("line")
     rejected: list[Rejected] = []
 
-    def refuse(number: int, reason: str, text: bytes) -> None:
-        rejected.append((RecordError(origin.file, number, file.type.name, None, None, reason), text))
+    def refuse(number: int, reason: str, text: bytes, place: tuple[str | None, str | None] = (None, None)) -> None:
+        rejected.append((RecordError(origin.file, number, file.type.name, *place, reason), text))
 
     for number in block.too_long:
         refuse(number, f"the line has more than {limit} bytes, the most for a record", b"")
@@ -47,7 +47,7 @@ def _part(
         try:
             data = _by_target(file, names, decode_object(line))
         except BadJsonError as error:
-            refuse(block.first + position, str(error), _graph_text(file, names, line))
+            refuse(block.first + position, str(error), _graph_text(file, names, line), _bad_number(names, line, error))
         else:
             pending.add(block.first + position, data, data)
     if pending.lines or not parts:
@@ -58,6 +58,17 @@ def _part(
 
     finished, wrong = finish(file.type, joined(parts), origin, ids, text_of)
     return finished, sorted([*rejected, *wrong], key=lambda one: one[0].line)
+
+
+def _bad_number(names: Mapping[str, str], line: bytes, error: BadJsonError) -> tuple[str | None, str | None]:
+    """Property and value of a number that is none; of any other fault there is nothing to say."""
+    if error.number is None:
+        return None, None
+    try:
+        _, name = holder_of_bad_number(line)
+    except (ValueError, AttributeError, RecursionError, BadJsonError):
+        return None, error.number  # the line has another fault too, further on
+    return None if name is None else names.get(name, name), error.number
 
 
 def _by_target(file: RowSource, names: Mapping[str, str], record: dict[str, object]) -> dict[str, object]:
