@@ -154,9 +154,9 @@ def warm(engines: Sequence[Any], questions: Sequence[Question], rounds: int) -> 
             if not equal(answers[engines[0].name], answer):
                 raise SystemExit(f"{question.name}: {engines[0].name} {answers[engines[0].name]} != {name} {answer}")
         times: dict[str, list[float]] = {engine.name: [] for engine in engines}
+        gc.collect()
         for _ in range(rounds):
             for engine in engines:
-                gc.collect()
                 times[engine.name].append(seconds(lambda engine=engine, question=question: engine.ask(question)))  # type: ignore[misc]
         medians[question.name] = {name: statistics.median(values) for name, values in times.items()}
     return medians
