@@ -21,6 +21,7 @@ from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType
 from record_reading import CATALOG, SCHEMA
+from record_values import VALUES
 from worlds import runtime
 
 PEOPLE: list[dict[str, object]] = [
@@ -232,25 +233,6 @@ def test_parquet_needs_a_directory(graph: og.Graph) -> None:
 
 # --- any rows ------------------------------------------------------------------------------------------
 
-TEXT = st.text(max_size=8)
-F32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
-I64 = st.integers(-(2**63), 2**63 - 1)
-VALUES: dict[str, st.SearchStrategy[object]] = {
-    "text": TEXT,
-    "flag": st.booleans(),
-    "i32": st.integers(-(2**31), 2**31 - 1),
-    "u32": st.integers(0, 2**32 - 1),
-    "i64": I64,
-    "u64": st.integers(0, 2**64 - 1),
-    "f32": F32,
-    "f64": st.floats(allow_nan=False, allow_infinity=False),
-    "day": st.dates(),
-    "seen": st.datetimes(timezones=st.just(UTC)),
-    "vec": st.lists(F32, min_size=3, max_size=3),
-    "tags": st.lists(TEXT, max_size=3),
-    "nums": st.lists(I64, max_size=3),
-    "days": st.lists(st.dates(), max_size=3),
-}
 ROWS = st.lists(
     st.fixed_dictionaries(
         {"id": st.text(min_size=1, max_size=8), **{name: st.none() | one for name, one in VALUES.items()}}
