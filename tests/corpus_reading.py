@@ -62,6 +62,11 @@ def failure_of_answers(case: Case, schema: str) -> str | None:
     return None
 
 
+def graph_of_case(case: Case, schema: str) -> str:
+    """Where the graph of a case is, made first if need be."""
+    return next(iter(_served(schema, _data_of(case)).handles.values())).uri
+
+
 def schema_of_graph(name: str) -> str:
     """The schema of a shared graph."""
     return (GRAPHS / f"{name}.pg").read_text(encoding="utf-8")

@@ -100,8 +100,8 @@ def _run(case: Case, engine: LoadEngine) -> None:
         _run_migration(case)
         return
     if case.writes:
-        accepted_catalog(_schema_of(case), "the schema of the case")
-        if problem := failure_of_writes(case, _schema_of(case), engine):
+        accepted_catalog(schema_of_case(case), "the schema of the case")
+        if problem := failure_of_writes(case, schema_of_case(case), engine):
             _fail(problem)
         return
     outcome = _check_subject(case)
@@ -116,7 +116,7 @@ def _run(case: Case, engine: LoadEngine) -> None:
     else:
         _check_plans(case, outcome.queries)
         _check_params(case, outcome.queries)
-    if case.reads and (problem := failure_of_answers(case, _schema_of(case))):
+    if case.reads and (problem := failure_of_answers(case, schema_of_case(case))):
         _fail(problem)
 
 
@@ -133,11 +133,12 @@ def _check_subject(case: Case) -> Outcome:
     lint = case.verdict == "clean" or (bool(case.findings) and not case.expects_errors)
     if "query" not in case.blocks:
         return check_schema(case.blocks["schema"], lint=lint)
-    catalog = accepted_catalog(_schema_of(case), "the schema of the case")
+    catalog = accepted_catalog(schema_of_case(case), "the schema of the case")
     return check_queries(case.blocks["query"], catalog, lint=lint)
 
 
-def _schema_of(case: Case) -> str:
+def schema_of_case(case: Case) -> str:
+    """The schema that a case is about: its own, or a shared one."""
     if case.graph is not None:
         return schema_of_graph(case.graph)
     if case.uses is None:

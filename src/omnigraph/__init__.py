@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import Kind, OmnigraphError
 
 if TYPE_CHECKING:
+    from omnigraph.commit.branch_errors import (
+        BadBranchNameError,
+        BranchExistsError,
+        BranchGoneError,
+        BranchHasChildrenError,
+        BranchMissingError,
+        BranchOutcomeUnknownError,
+    )
     from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError
     from omnigraph.commit.plan import ConflictError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
-    from omnigraph.commit.refs import BranchMissingError, CommitMissingError
+    from omnigraph.commit.refs import CommitMissingError
     from omnigraph.commit.repeats import KeyReusedError
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.config.environment import BadVariableError
@@ -28,11 +36,14 @@ if TYPE_CHECKING:
     from omnigraph.errors import NotAMutationError, NotAReadError, QueryAmbiguousError, QueryMissingError
     from omnigraph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
+    from omnigraph.ops.arguments import BadArgumentError
     from omnigraph.ops.blob import BlobPropertyMissingError, RowMissingError
+    from omnigraph.ops.branch import Branch
     from omnigraph.ops.create import PlaceTakenError
     from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
     from omnigraph.ops.history import BadFilterError
     from omnigraph.ops.load_call import LoadResult
+    from omnigraph.ops.load_inputs import TypeKindError
     from omnigraph.ops.mutate import MutationResult
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.query import TargetAmbiguousError
@@ -49,12 +60,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AggregateOverflowError",
+    "BadArgumentError",
+    "BadBranchNameError",
     "BadFilterError",
     "BadUriError",
     "BadVariableError",
     "BlobPropertyMissingError",
     "BlobSourceError",
+    "Branch",
+    "BranchExistsError",
+    "BranchGoneError",
+    "BranchHasChildrenError",
     "BranchMissingError",
+    "BranchOutcomeUnknownError",
     "Commit",
     "CommitMissingError",
     "ConflictError",
@@ -102,6 +120,7 @@ __all__ = [
     "StoreDeniedError",
     "StoreUnavailableError",
     "TargetAmbiguousError",
+    "TypeKindError",
     "TypeMissingError",
     "__version__",
     "create_graph",
@@ -111,11 +130,19 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "commit.branch_errors": (
+        "BadBranchNameError",
+        "BranchExistsError",
+        "BranchGoneError",
+        "BranchHasChildrenError",
+        "BranchMissingError",
+        "BranchOutcomeUnknownError",
+    ),
     "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError"),
     "commit.plan": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
-    "commit.refs": ("BranchMissingError", "CommitMissingError"),
+    "commit.refs": ("CommitMissingError",),
     "commit.repeats": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
@@ -130,11 +157,14 @@ _HOMES = {
     "engine.decoding.record_error": ("RecordError",),
     "graph": ("Graph",),
     "lang.diagnostics": ("SourceError",),
+    "ops.arguments": ("BadArgumentError",),
     "ops.blob": ("BlobPropertyMissingError", "RowMissingError"),
+    "ops.branch": ("Branch",),
     "ops.create": ("PlaceTakenError",),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
     "ops.history": ("BadFilterError",),
     "ops.load_call": ("LoadResult",),
+    "ops.load_inputs": ("TypeKindError",),
     "ops.mutate": ("MutationResult",),
     "ops.operations": ("Operations",),
     "ops.query": ("TargetAmbiguousError",),

@@ -67,6 +67,20 @@ class FileMissingError(OmnigraphError):
         return f"there is no file `{self.path}`; check the path and the working directory"
 
 
+class DirectoryMissingError(OmnigraphError):
+    """A file is to be written into a directory that does not exist."""
+
+    kind = Kind.NOT_FOUND
+    code = "directory_not_found"
+
+    def __init__(self, path: str, file: str) -> None:
+        super().__init__(path, file)
+        self.path, self.file = path, file
+
+    def __str__(self) -> str:
+        return f"there is no directory `{self.path}` to write `{self.file}` in: make it first, or check the path"
+
+
 class NotAFileError(OmnigraphError):
     """A directory, or something else that has no text, was named where a file is needed."""
 
@@ -211,6 +225,20 @@ class NotAReadError(OmnigraphError):
 
     def __str__(self) -> str:
         return f"the query `{self.name}` changes the graph; run it as a mutation, not as a query"
+
+
+class SparkMissingError(OmnigraphError):
+    """Something is to be done on Spark, which is not installed."""
+
+    kind = Kind.USAGE
+    code = "spark_missing"
+
+    def __init__(self, module: str) -> None:
+        super().__init__(module)
+        self.module = module
+
+    def __str__(self) -> str:
+        return f"this needs Spark ({self.module} is not installed): `pip install 'omnigraph[spark]'`"
 
 
 class OutputError(OmnigraphError):

@@ -16,6 +16,8 @@ ULID_LENGTH = 26
 _SIGNS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = np.array([ord(a) | ord(b) << 8 for a in _SIGNS for b in _SIGNS], dtype="<u2")
 """By ten bits, their two characters, in the order in which they lie in memory."""
+_BEGIN = np.dtype(f"V{ULID_LENGTH - 2}")
+_TEXT = np.dtype([("begin", _BEGIN), ("end", _PAIRS.dtype)])
 
 
 class Ids(Protocol):
@@ -68,18 +70,15 @@ class SystemIds:
 
 def ulid_texts(first: int, count: int) -> bytes:
     """The texts of `count` successive ULIDs, joined."""
-    low_bits = 1 << 60
-    start = first % low_bits
-    texts = np.empty((count, ULID_LENGTH // 2), dtype="<u2")
-    # The lowest 60 bits are six pairs of characters. The other seven are the same for all, until those bits run over.
-    low = np.uint64(start) + np.arange(count, dtype=np.uint64)
-    until = min(count, low_bits - start)
-    texts[:until, :7] = _high_pairs(first >> 60)
-    texts[until:, :7] = _high_pairs((first >> 60) + 1)
-    for pair in range(6):
-        texts[:, 12 - pair] = _PAIRS[(low >> np.uint64(10 * pair)) & np.uint64(1023)]
-    return texts.tobytes()
+    # The last two characters count through all pairs; what stands before them is the same for each such run.
+    skipped = first % len(_PAIRS)
+    runs = -(-(skipped + count) // len(_PAIRS))
+    texts = np.empty((runs, len(_PAIRS)), _TEXT)
+    texts["begin"] = np.array([_begin(first // len(_PAIRS) + run) for run in range(runs)], _BEGIN)[:, np.newaxis]
+    texts["end"] = _PAIRS
+    return texts.reshape(-1)[skipped : skipped + count].tobytes()
 
 
-def _high_pairs(number: int) -> list[int]:
-    return [int(_PAIRS[number >> 10 * pair & 1023]) for pair in reversed(range(7))]
+def _begin(number: int) -> bytes:
+    """All characters but the last two, of the bits but the last ten."""
+    return b"".join(int(_PAIRS[number >> 10 * pair & 1023]).to_bytes(2, "little") for pair in reversed(range(12)))

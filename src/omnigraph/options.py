@@ -38,6 +38,17 @@ class EmbedProvider(Enum):
 OPENAI_URL = "https://api.openai.com/v1"
 
 
+class Engine(Enum):
+    """Who does the work of a verb that moves whole tables; the result is the same."""
+
+    AUTO = "auto"
+    """By cost: this process while that is cheaper."""
+    LOCAL = "local"
+    """This process."""
+    SPARK = "spark"
+    """Spark, on this machine or on a cluster."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedOptions:
     """How vectors are computed from texts."""
@@ -50,6 +61,28 @@ class EmbedOptions:
     """What the server wants to know of the caller. Never shown or logged."""
     timeout_seconds: float = 60.0
     """How long one request may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepOptions:
+    """When maintenance pays, and how much of it runs at once."""
+
+    concurrency: int = 8
+    """How many tables are worked on at the same time."""
+    fragment_rows: int = 1_048_576
+    """How many rows a fragment has at most after a compaction; one with less than half of them is small."""
+    fragment_bytes: int = 2**30
+    """The same in bytes, for tables with wide rows."""
+    merged_fragments: int = 4
+    """So many small fragments of like size are worth merging."""
+    deleted_share: float = 0.2
+    """A fragment is written anew when so many of its rows are deleted"""
+    deleted_rows: int = 1_024
+    """and they are at least so many."""
+    index_rows: int = 16_384
+    """In a table of fewer rows, one pass over a column is as quick as an index."""
+    index_segments: int = 4
+    """How many segments an index may have before some are merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,3 +126,7 @@ class Options:
     """The most bytes that such an object may have."""
     embedding: EmbedOptions = field(default_factory=EmbedOptions)
     """How vectors are computed from texts."""
+    spark_bytes: int | None = None
+    """From how many bytes of input on a load runs on Spark, if nobody says; None: by the machine's cores and memory."""
+    upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)
+    """When maintenance pays, and how much of it runs at once."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
 log = logging.getLogger("omnigraph")
 """The engine's logger; it has no handler of its own."""
 
@@ -70,3 +72,11 @@ class Telemetry:
         finally:
             with self._lock:
                 self._listeners.remove(requests)
+
+
+def bytes_text(count: int) -> str:
+    """`999 B`, `1.2 kB`, `3.4 GB`."""
+    number, unit = float(count), 0
+    while number >= 1000 and unit < len(_UNITS) - 1:
+        number, unit = number / 1000, unit + 1
+    return f"{count} B" if unit == 0 else f"{number:.1f} {_UNITS[unit]}"

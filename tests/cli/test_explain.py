@@ -130,7 +130,15 @@ def test_an_analysed_plan_says_what_each_step_did(graph: og.Graph, capsys: pytes
     captured = capsys.readouterr()
     assert code == 0, captured.err
     assert captured.out.splitlines()[-1].startswith("1 row in ")
-    assert captured.out.splitlines()[-1].endswith(" ms")
+    assert " ms, after planning for " in captured.out.splitlines()[-1]
+
+
+def test_an_analysed_query_has_its_time_and_memory(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["explain", graph.uri, "-e", FRIENDS, "--param", "n=ada", "--analyze"]
+
+    assert main([*words, "--timeout", "60", "--memory", "1GiB"]) == 0
+    assert main([*words, "--timeout", "0.000001"]) == 1
+    assert "ran longer than 1e-06 seconds" in capsys.readouterr().err
 
 
 def test_a_plan_on_a_graph_is_one_json_document(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ import pytest
 import omnigraph as og
 from mutating import column, new_graph
 from omnigraph.cli.main import main
-from omnigraph.cli.progress import bytes_text, progress_text
+from omnigraph.cli.progress import progress_text
+from omnigraph.telemetry import bytes_text
 
 PEOPLE = [{"type": "Person", "data": {"name": name}} for name in ("ada", "bob")]
 KNOWS = {"edge": "Knows", "from": "ada", "to": "bob"}

@@ -17,6 +17,7 @@ import omnigraph as og
 from mutating import new_graph, run
 from omnigraph.cli import result_formats
 from omnigraph.cli.main import main
+from omnigraph.cli.options import Size
 from omnigraph.engine.tables import read_cache
 
 ALL = "query all() { match { $p: Person } return { $p.name, $p.age, $p.score, $p.born } order { $p.name } }"
@@ -278,12 +279,55 @@ def test_a_device_is_written_to_as_it_is(graph: og.Graph, capsysbinary: pytest.C
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_a_file_that_can_t_be_written_is_named(
+def test_a_directory_that_is_not_there_is_named(
     graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(tmp_path / "nowhere" / "r.csv")
+    directory = tmp_path / "nowhere"
 
-    assert f"there is no file `{path}`" in refused(capsys, 4, graph.uri, "-e", ALL, "--output", path)
+    told = refused(capsys, 4, graph.uri, "-e", ALL, "--output", str(directory / "r.csv"))
+
+    assert f"there is no directory `{directory.resolve()}` to write `r.csv` in" in told
+
+
+@pytest.mark.parametrize("size", ["1", "1.5KB", "2 KiB", "3k"])
+def test_a_query_that_needs_more_memory_than_it_is_given_is_refused(
+    graph: og.Graph, size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = (
+        "query q() { match { $a: Person  $b: Person  $c: Person  $d: Person } return { $a.name, $b.name, $c.name } }"
+    )
+
+    assert "more than the" in refused(capsys, 1, graph.uri, "-e", pairs, "--memory", size)
+
+
+def test_a_query_ends_with_its_time(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, 1, graph.uri, "-e", ALL, "--timeout", "0.000001")
+
+    assert "the query ran longer than 1e-06 seconds" in told
+
+
+@pytest.mark.parametrize(
+    "words, problem",
+    [
+        (("--memory", "much"), "`much` is not a size, such as 500MB or 2GiB"),
+        (("--memory", "0"), "`0` is not a size"),
+        (("--timeout", "soon"), "`soon` is not a number of seconds above 0"),
+        (("--timeout", "-1"), "`-1` is not a number of seconds above 0"),
+        (("--timeout", "inf"), "`inf` is not a number of seconds above 0"),
+    ],
+)
+def test_what_a_query_may_use_is_a_size_and_a_time(
+    graph: og.Graph, words: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert problem in refused(capsys, 2, graph.uri, "-e", ALL, *words)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [("512", 512), ("1kB", 1000), ("1KiB", 1024), ("2G", 2 * 2**30), ("1.5 MiB", 3 * 2**19), ("500MB", 5 * 10**8)],
+)
+def test_a_size_has_a_unit(text: str, expected: int) -> None:
+    assert Size().convert(text, None, None) == expected
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from omnigraph.engine.plan import (
     Travel,
 )
 from omnigraph.engine.planning import cost, physical
+from omnigraph.engine.tables import statistics
 from omnigraph.options import Traversal
 from read_seeding import index_all
 from reference_reader import PlainGraph
@@ -238,20 +239,45 @@ def test_a_pattern_that_can_not_match_reads_nothing(solver: Solver) -> None:
     assert kinds(plan) == [Nothing]
 
 
-def test_who_was_reached_by_an_edge_is_expected_to_have_as_many_as_those_have(tmp_path: Path) -> None:
-    names = [f"u{number}" for number in range(40)]
-    ends = [(name, "u0") for name in names[1:20]] + [("u0", name) for name in names[20:]]
-    users = [{"@id": name, "name": name} for name in names]
-    edges = [{"@id": f"k{number}", "@src": a, "@dst": b} for number, (a, b) in enumerate(ends)]
-    hub = seeded(tmp_path / "g.omni", PlainGraph({"User": users}, {"Knows": edges}))
-    pattern, output = f"$a: User {KEY} $a knows $b $b knows $c", "$a, $b, $c"
+def test_an_estimate_follows_the_values_that_the_column_has(tmp_path: Path) -> None:
+    cities = ["common"] * 30 + ["rare"] * 2 + [None] * 8
+    users = [{"@id": f"u{n}", "name": f"u{n}", "city": city, "age": n} for n, city in enumerate(cities)]
+    solver = seeded(tmp_path / "g.omni", PlainGraph({"User": users}, {}))
 
-    before = planned(hub, pattern, output)
-    hub.solved(f"query q() {{ match {{ {pattern} }} return {{ {output} }} }}")
-    after = planned(hub, pattern, output)
+    def expected(predicate: str) -> float:
+        return planned(solver, f"$a: User $a.{predicate}").rows
 
-    assert before.rows == pytest.approx((39 / 40) ** 2)
-    assert after.rows == pytest.approx(39 / 40 * (19 * 20) / 39)
+    assert expected('city = "common"') == pytest.approx(30)
+    assert expected('city = "rare"') == pytest.approx(2)
+    assert expected("city is null") == pytest.approx(8)
+    assert expected("age < 10") == pytest.approx(10)
+    assert expected("age >= 39") == pytest.approx(1)
+    assert expected('city in ["rare", "common"]') == pytest.approx(32)
+
+
+def test_values_of_a_large_table_are_estimated_by_a_sample(tmp_path: Path) -> None:
+    users = [{"@id": f"u{n}", "name": f"u{n}", "city": f"c{n % 500}", "age": n % 4} for n in range(2_000)]
+    solver = seeded(tmp_path / "g.omni", PlainGraph({"User": users}, {}))
+
+    with patch.object(statistics, "SAMPLED", 250):
+        few = planned(solver, "$a: User $a.age = 3").rows
+        unknown = planned(solver, '$a: User $a.city = "c499"').rows
+
+    assert few == pytest.approx(500, rel=0.3)
+    assert 0.5 < unknown < 20
+
+
+def test_what_is_in_memory_does_not_change_a_plan(tmp_path: Path) -> None:
+    solver = seeded(tmp_path / "g.omni", random_records(5, 60, 400))
+    text = 'query q() { match { $a knows $b $b knows $c $a.age > 1 $c.city = "x" $c lives $p } return { $a, $b, $p } }'
+    with patch.object(cost, "SMALL_EDGES", 10):
+        before = solver.plan(text)
+        solver.solved(text)
+        for name in ("age", "city"):
+            solver.reading().rows("User").codes(name)
+        after = solver.plan(text)
+
+    assert after == before
 
 
 # --- how edges are found -------------------------------------------------------------------------------------
@@ -268,7 +294,7 @@ def test_the_settings_decide_how_edges_are_found(solver: Solver) -> None:
     assert links(planned(solver, pattern, "$b.name", traversal=Traversal.INDEXED)) == [Access.INDEXED]
 
 
-def test_a_few_sources_of_a_large_indexed_type_are_looked_up_until_its_adjacency_is_in_memory(tmp_path: Path) -> None:
+def test_a_few_sources_of_a_large_indexed_type_are_looked_up(tmp_path: Path) -> None:
     solver = seeded(tmp_path / "g.omni", random_records(3, 200, 1_000))
     index_all(solver.session)
     pattern = f"$a: User {KEY} $a knows $b"
@@ -276,15 +302,12 @@ def test_a_few_sources_of_a_large_indexed_type_are_looked_up_until_its_adjacency
     with patch.object(cost, "SMALL_EDGES", 10):
         few = planned(solver, pattern, "$b.name")
         many = planned(solver, "$a knows $b", "$b.name")
-        solver.reading().topology("Knows")
-        after = planned(solver, pattern, "$b.name")
 
     assert links(few) == [Access.INDEXED]
     assert links(many) == [Access.CSR]
-    assert links(after) == [Access.CSR]
 
 
-def test_planning_reads_no_data(solver: Solver) -> None:
+def test_planning_a_query_without_predicates_on_values_reads_no_data(solver: Solver) -> None:
     pattern = "$a knows $b $b lives $p $p near $q $a likes $c not { $c knows $a } $c.age < $b.age"
     planned(solver, pattern)
 

@@ -1,13 +1,19 @@
 """What is kept in memory: within its limit, made once, and shared by whoever reads the same rows."""
 
+import linecache
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget, QueryCancelledError
+from omnigraph.engine.tables import kept as kept_module
 from omnigraph.engine.tables.kept import Kept
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.options import Options
@@ -103,6 +109,53 @@ def test_when_a_making_fails_the_next_one_tries() -> None:
         kept.keep(("a",), fail, size)
 
     assert kept.keep(("a",), lambda: b"value", size) == b"value"
+
+
+def interrupted_at(line: int, work: Callable[[], object]) -> bool:
+    """Run something, and interrupt it before the n-th line of `Kept`'s own that it comes to; whether there is one."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != kept_module.__file__:
+            return None
+        text = linecache.getline(kept_module.__file__, frame.f_lineno).strip()
+        is_safe = text.startswith(("with ", "try:", "finally:", "made.set()"))  # no signal is handled right before these
+        if event == "line" and not is_safe:
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_anywhere_leaves_the_count_right_and_nobody_waiting() -> None:
+    for line in range(1_000):
+        kept = Kept(10)
+        kept.put(("old",), b"xxxx", 4)
+        kept.put(("a",), b"xxxx", 4)
+
+        was_interrupted = interrupted_at(line, lambda kept=kept: kept.keep(("b",), lambda: b"xxxxx", size))  # type: ignore[misc]  # of this round
+
+        held = [kept.get((name,)) for name in ("old", "a", "b")]
+        assert kept.stats().nbytes == sum(len(value) for value in held if isinstance(value, bytes))
+        assert kept.keep(("b",), lambda: b"xxxxx", size, Budget(SystemClock(), seconds=5)) == b"xxxxx"
+        kept.put(("next",), b"", 0)
+        assert kept.stats().nbytes <= 10
+        if not was_interrupted:
+            break
+
+    assert 10 < line < 999
 
 
 def test_a_query_that_is_cancelled_does_not_wait_any_longer() -> None:

@@ -268,6 +268,30 @@ def test_a_value_that_would_be_lost_is_refused_with_its_row(tmp_path: Path, loss
     assert (error.unit, error.line, error.property) == ("row", 2, name)
 
 
+WHY = {
+    "nan": "NaN is no F64; give a finite number, or null",
+    "nan in a vector": "a Vector holds finite numbers, and element 1 is NaN",
+    "null in a list": "a list holds no null, and element 1 is one; leave it out, or make the whole value null",
+    "null in a vector": "a Vector holds no null, and element 2 is one; leave it out, or make the whole value null",
+    "infinity in a list of vectors' length": "a Vector holds finite numbers, and element 3 is -Infinity",
+}
+LOSSES["null in a vector"] = ("vec", pa.array([[1.0] * 3, [1.0, None, 1.0]], pa.list_(pa.float32(), 3)))
+LOSSES["infinity in a list of vectors' length"] = (
+    "vec",
+    pa.array([[1.0] * 3, [1.0, 2.0, -float("inf")]], pa.list_(pa.float64())),
+)
+
+
+@pytest.mark.parametrize("loss", WHY)
+def test_a_number_that_is_none_and_a_null_inside_are_told_as_such(tmp_path: Path, loss: str) -> None:
+    name, column = LOSSES[loss]
+    path = parquet(tmp_path / "things.parquet", id=pa.array(["a", "b"]), **{name: column})
+
+    (error,) = refusals(path, "Thing")
+
+    assert error.reason == WHY[loss]
+
+
 @pytest.mark.parametrize(
     "name, column",
     [

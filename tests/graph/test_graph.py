@@ -1,5 +1,6 @@
 """The Python door: `omnigraph` and `Graph`, as a program uses them."""
 
+import ast
 import subprocess
 import sys
 from datetime import timedelta
@@ -159,12 +160,13 @@ def test_every_name_is_at_home_where_the_table_says() -> None:
 
 
 def test_type_checkers_and_programs_are_told_the_same_names() -> None:
-    text = Path(og.__file__).read_text(encoding="utf-8")
-    block = text.partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]
+    tree = ast.parse(Path(og.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
     told = {
-        (line.split()[1].removeprefix("omnigraph."), name)
-        for line in block.splitlines()
-        for name in line.partition(" import ")[2].split(", ")
+        (str(node.module).removeprefix("omnigraph."), alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
 
     assert told == {(home, name) for name, home in og._HOME_OF.items()}

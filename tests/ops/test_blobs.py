@@ -537,6 +537,7 @@ def stale_handle(graph: og.Graph, first: Callable[[], object], monkeypatch: pyte
         return waiting.pop() if session is other._session and waiting else fresh(session)
 
     monkeypatch.setattr(Session, "head", head)
+    monkeypatch.setattr(Session, "recent", head)
     return other
 
 

@@ -81,7 +81,7 @@ def test_records_may_come_one_after_the_other(graph: og.Graph) -> None:
     assert column(graph, "Near", "dst") == ["a", "a"]
 
 
-@pytest.mark.parametrize("nothing", [[], None, iter(())])
+@pytest.mark.parametrize("nothing", [[], iter(())])
 def test_nothing_is_nothing_to_do(graph: og.Graph, nothing: Any) -> None:
     done = graph.load(nothing, mode="append")
 
@@ -142,9 +142,20 @@ def test_a_record_that_does_not_fit_can_be_set_aside(graph: og.Graph, tmp_path: 
     assert column(graph, "Thing", "id") == ["b"]
 
 
-@pytest.mark.parametrize("value", [Decimal("1.5"), {1, 2}, object()])
-def test_a_value_that_is_none_stops_the_load(graph: og.Graph, value: object) -> None:
-    with pytest.raises(og.RecordError, match=r"record 2: a .* is no value of a record"):
+@pytest.mark.parametrize(
+    "value, reason",
+    [
+        (
+            Decimal("1.5"),
+            r"1\.5 is a Decimal, and numbers are F64 or whole here; give float\(…\), int\(…\) or its text",
+        ),
+        ([Decimal("1.5")], "1.5 is a Decimal"),
+        ({1, 2}, "a set is no value of a record"),
+        (object(), "an? object is no value of a record"),
+    ],
+)
+def test_a_value_that_is_none_stops_the_load(graph: og.Graph, value: object, reason: str) -> None:
+    with pytest.raises(og.RecordError, match=rf"record 2: `Thing\.share`: {reason}"):
         graph.load([thing("a"), thing("b", share=value)], mode="append")
 
     assert column(graph, "Thing", "id") == []
@@ -167,8 +178,57 @@ def test_what_can_not_be_read_is_refused(graph: og.Graph, tmp_path: Path, data: 
 
 
 def test_a_mode_that_is_none_is_refused(graph: og.Graph) -> None:
-    with pytest.raises(ValueError, match="replace"):
+    with pytest.raises(og.BadArgumentError) as caught:
         graph.load([], mode="replace")
+
+    assert str(caught.value) == '`mode` can\'t be "replace": it is one of append, merge, overwrite'
+    assert caught.value.kind is og.Kind.USAGE
+
+
+def test_a_mode_that_is_nearly_one_is_hinted_at(graph: og.Graph) -> None:
+    with pytest.raises(og.BadArgumentError, match=r"did you mean `append`\?"):
+        graph.load([], mode="apend")
+
+
+def test_a_format_that_is_none_is_refused(graph: og.Graph) -> None:
+    with pytest.raises(og.BadArgumentError, match=r"`format` can't be \"csv\": it is one of jsonl, parquet"):
+        graph.export(io.BytesIO(), format="csv")
+
+
+def test_a_load_of_nothing_named_is_refused(graph: og.Graph) -> None:
+    with pytest.raises(og.BadArgumentError, match=r"name what to load: graph JSONL, or rows by `nodes` and `edges`"):
+        graph.load(mode="append")
+
+
+@pytest.mark.parametrize(
+    "max_errors, on_error, reason",
+    [
+        (-1, "bad", "`max_errors` can't be -1: it is a whole number from 0 on"),
+        (True, "bad", "`max_errors` can't be true: it is a whole number from 0 on"),
+        (3, None, "`max_errors` can't be 3: without `on_error`, a directory, the first bad record fails the load"),
+    ],
+)
+def test_a_number_of_bad_records_that_means_nothing_is_refused(
+    graph: og.Graph, tmp_path: Path, max_errors: int, on_error: str | None, reason: str
+) -> None:
+    directory = None if on_error is None else tmp_path / on_error
+
+    with pytest.raises(og.BadArgumentError) as caught:
+        graph.load([], mode="append", max_errors=max_errors, on_error=directory)
+
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    "given, reason",
+    [
+        ({"edges": {"Thing": pa.table({"name": ["a"]})}}, "`Thing` is a node type.*give them by `nodes`"),
+        ({"nodes": {"Near": pa.table({"from": ["a"], "to": ["a"]})}}, "`Near` is an edge type.*give them by `edges`"),
+    ],
+)
+def test_rows_of_the_other_kind_are_told_where_they_belong(graph: og.Graph, given: Any, reason: str) -> None:
+    with pytest.raises(og.TypeKindError, match=reason):
+        graph.load(**given, mode="append")
 
 
 # --- of one type -----------------------------------------------------------------------------------------------------

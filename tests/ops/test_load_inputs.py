@@ -16,9 +16,9 @@ from omnigraph.ops.load_inputs import (
     NoInputError,
     OneInput,
     TypedSource,
+    TypeKindError,
     expand_inputs,
     parse_maps,
-    typed_source,
 )
 from omnigraph.ops.table import TypeMissingError
 from record_reading import CATALOG
@@ -160,7 +160,7 @@ def test_an_unknown_type_is_refused_with_the_near_one(tmp_path: Path, name: str,
 def test_a_node_type_is_no_edge_type(tmp_path: Path) -> None:
     source = TypedSource(type="Person", is_edge=True, data=put(tmp_path / "a.csv"))
 
-    with pytest.raises(TypeMissingError):
+    with pytest.raises(TypeKindError):
         expand_inputs(LoadInput(typed=(source,)), CATALOG)
 
 
@@ -176,7 +176,7 @@ def test_arrow_data_is_an_input_with_a_name() -> None:
 def test_columns_are_mapped(tmp_path: Path) -> None:
     path = put(tmp_path / "a.csv", "full name,years\nAda,36\n")
     maps = parse_maps(["Person.name=full name", "Person.age=years"])
-    source = typed_source(f"Person={path}", is_edge=False, columns=maps)
+    source = TypedSource(type="Person", is_edge=False, data=path, columns=maps["Person"])
 
     (one,) = expand_inputs(LoadInput(typed=(source,)), CATALOG)
 
@@ -193,9 +193,3 @@ def test_a_map_that_is_no_map_is_refused(text: str) -> None:
 def test_a_property_is_mapped_once() -> None:
     with pytest.raises(BadInputNameError, match="`full_name` came before"):
         parse_maps(["Person.name=full_name", "Person.name=other"])
-
-
-@pytest.mark.parametrize("text", ["people.csv", "=people.csv", "Person="])
-def test_a_source_without_its_type_is_refused(text: str) -> None:
-    with pytest.raises(BadInputNameError, match="Type=path"):
-        typed_source(text, is_edge=False, columns={})

@@ -31,6 +31,7 @@ def after(graph: og.Graph, first: Callable[[], object], monkeypatch: pytest.Monk
         return waiting.pop() if session is other._session and waiting else fresh(session)
 
     monkeypatch.setattr(Session, "head", head)
+    monkeypatch.setattr(Session, "recent", head)
     return other
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import omnigraph as og
 from mutating import column, new_graph, people, run
+from omnigraph.engine.writing import unique
 
 
 @pytest.fixture
@@ -104,6 +105,21 @@ def test_a_row_may_keep_its_value_and_hand_it_on(graph: og.Graph) -> None:
     run(graph, 'update Person set { email: null } where name = "ada" insert Person { name: "b", email: "a@x" }')
 
     assert column(graph, "Person", "email") == [None, "a@x"]
+
+
+@pytest.mark.parametrize("values, asked", [("age: 3", []), ('email: "b@x"', [("email",)])])
+def test_only_the_unique_groups_that_an_update_changes_are_looked_at(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, values: str, asked: list[tuple[str, ...]]
+) -> None:
+    seen: list[tuple[str, ...]] = []
+    look_up = unique.taken_values
+    monkeypatch.setattr(
+        unique, "taken_values", lambda table, columns, *rest: seen.append(columns) or look_up(table, columns, *rest)
+    )
+
+    run(graph, f'update Person set {{ {values} }} where name = "ada"')  # noqa: S608 - no SQL
+
+    assert seen == asked
 
 
 @pytest.mark.parametrize("type_", ["U32", "U64", "F32", "Bool", "Date", "DateTime", "I64"])

@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import omnigraph as og
 from load_calls import loaded, person
 from mutating import SCHEMA, column, new_graph, people
+from omnigraph.commit.repeats import require_same_request
 from omnigraph.ops.session import Session
 from worlds import FAST, runtime
 
@@ -49,13 +51,68 @@ def test_a_mutation_whose_commit_was_sealed_is_still_known(tmp_path: Path) -> No
     assert column(graph, "Person", "age")[0] == 8
 
 
-def test_a_mutation_that_was_done_is_answered_without_a_look_at_its_parameters(graph: og.Graph) -> None:
-    text = "query q($n: String) { insert Person { name: $n } }"
-    first = graph.mutate(text, params={"n": "a"}, idempotency_key="k")
+ADD = "query q($n: String) { insert Person { name: $n } }"
+"""A mutation whose layout and comments are nothing that a key belongs to."""
 
-    again = graph.mutate(text, params={}, idempotency_key="k")
+
+def test_a_mutation_that_was_done_is_answered_however_its_text_is_laid_out(graph: og.Graph) -> None:
+    first = graph.mutate(ADD, params={"n": "a"}, idempotency_key="k")
+
+    again = graph.mutate(
+        f'// again\n{ADD}\nquery other() {{ delete Person where name = "a" }}',
+        name="q",
+        params={"n": "a"},
+        idempotency_key="k",
+    )
 
     assert again == first
+
+
+@pytest.mark.parametrize(
+    "text, params",
+    [
+        pytest.param(ADD, {"n": "b"}, id="other parameters"),
+        pytest.param(ADD_B, {}, id="another query"),
+        pytest.param(ADD, {"n": 1}, id="parameters that don't fit"),
+    ],
+)
+def test_a_key_of_a_mutation_is_none_for_another_one(graph: og.Graph, text: str, params: dict[str, object]) -> None:
+    done = graph.mutate(ADD, params={"n": "a"}, idempotency_key="k")
+
+    with pytest.raises(og.KeyReusedError) as caught:
+        graph.mutate(text, params=params, idempotency_key="k")
+
+    assert str(caught.value) == (
+        f"the idempotency key `k` was used before, for another request: `mutate` made the commit"
+        f" {done.commit_id}, and this is `mutate of something else`; give this request a key of its own"
+    )
+    assert column(graph, "Person", "id") == ["a"]
+
+
+def test_a_key_of_another_mutation_that_came_meanwhile_is_refused(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = og.open_graph(graph.uri, runtime=runtime())
+    waiting, fresh = [other._session.head()], Session.head
+    graph.mutate(ADD_A, idempotency_key="k", actor="ada")
+
+    for look in ("head", "recent"):
+        monkeypatch.setattr(Session, look, lambda session: waiting.pop() if waiting else fresh(session))
+    with pytest.raises(og.KeyReusedError, match="`mutate of something else`"):
+        other.mutate(ADD_B, idempotency_key="k", actor="ada")
+
+    assert column(graph, "Person", "id") == ["a"]
+    assert not waiting
+
+
+def test_a_commit_from_before_requests_were_kept_answers_by_its_key_alone(graph: og.Graph) -> None:
+    done = graph.mutate(ADD, params={"n": "a"}, idempotency_key="k")
+    commit = graph.commit(done.commit_id)
+    old = msgspec.structs.replace(commit, request=None)
+
+    require_same_request(old, "mutate", "a digest")
+
+    assert commit.request is not None
 
 
 def test_a_key_of_a_load_is_none_for_a_mutation(graph: og.Graph) -> None:
@@ -98,7 +155,8 @@ def test_a_key_that_another_request_takes_meanwhile_is_refused(
     waiting, fresh = [other._session.head()], Session.head
     loaded(graph, "append", person("a"), idempotency_key="k", actor="ada")
 
-    monkeypatch.setattr(Session, "head", lambda session: waiting.pop() if waiting else fresh(session))
+    for look in ("head", "recent"):
+        monkeypatch.setattr(Session, look, lambda session: waiting.pop() if waiting else fresh(session))
     with pytest.raises(og.KeyReusedError, match="`load` made the commit"):
         other.mutate(ADD_B, idempotency_key="k", actor="ada")
 

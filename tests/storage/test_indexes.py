@@ -12,8 +12,9 @@ from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.storage.dataset import IndexCoverage, Table
-from omnigraph.storage.index_staging import stage_index
-from omnigraph.storage.staging import OutdatedSegmentError, Staged, restage
+from omnigraph.storage.index_staging import OutdatedSegmentError, stage_index
+from omnigraph.storage.rewriting import carried
+from omnigraph.storage.staging import Staged
 from omnigraph.storage.versions import StaleBaseError, apply
 from worlds import rows, runtime, seeded_world, state
 
@@ -114,7 +115,7 @@ def test_a_segment_moves_over_an_append_and_a_delete(world: Session) -> None:
     append(world, {"e": 5})
     write_tables(world, [TableWrite(table_key="node:A", delete=["a"])], operation="w", actor="x")
 
-    put(world, restage(staged, newest(world)))
+    put(world, carried(staged, newest(world)))
 
     assert state(world)["node:A"] == {"b": 2, "c": 3, "d": 4, "e": 5}
     assert newest(world).matching("id", ["a", "b", "e"], ["id"]).num_rows == 2
@@ -125,7 +126,7 @@ def test_a_segment_of_rows_that_were_rewritten_is_refused(world: Session) -> Non
     write_tables(world, [TableWrite(table_key="node:A", overwrite=rows({"z": 26}))], operation="w", actor="x")
 
     with pytest.raises(OutdatedSegmentError, match="id_btree"):
-        restage(staged, newest(world))
+        carried(staged, newest(world))
 
 
 def test_full_text_hits_are_not_doubled_by_a_rebuild(tmp_path: Path) -> None:

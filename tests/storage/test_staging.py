@@ -6,23 +6,26 @@ import lance
 import pyarrow as pa
 import pytest
 
+from omnigraph.commit.publisher import lay_out
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
+from omnigraph.options import UpkeepOptions
 from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
 from omnigraph.storage.index_staging import stage_index
+from omnigraph.storage.rewriting import carried, stage_rewrite
 from omnigraph.storage.staging import (
     Change,
     DuplicateRowError,
     Staged,
     StagedDecodeError,
-    restage,
     stage_append,
     stage_delete,
     stage_fragments,
     stage_overwrite,
     stage_upsert,
 )
+from omnigraph.storage.upkeep import compact
 from omnigraph.storage.versions import StaleBaseError, apply
 from worlds import rows, runtime, seeded_world
 
@@ -56,6 +59,8 @@ def stage(table: Table, change: Change) -> Staged:
             return stage_overwrite(table, rows({"e": 5}))
         case Change.INDEX:
             return stage_index(table, "id", "BTREE", "id_btree")
+        case Change.REWRITE:
+            return stage_rewrite(table, [compact(table, (0,), UpkeepOptions())])
 
 
 AFTER = {
@@ -64,6 +69,7 @@ AFTER = {
     Change.DELETE: {"b": 2, "c": 3, "d": 4},
     Change.OVERWRITE: {"e": 5},
     Change.INDEX: {"a": 1, "b": 2, "c": 3, "d": 4},
+    Change.REWRITE: {"a": 1, "b": 2, "c": 3, "d": 4},
 }
 
 
@@ -116,11 +122,12 @@ def test_every_file_of_a_staged_write_is_named(change: Change, world: Session, t
 @pytest.mark.parametrize("change", Change)
 def test_a_staged_write_moves_to_another_version_without_writing_its_rows_again(change: Change, table: Table) -> None:
     staged = stage(table, change)
+    staged = lay_out(table.handles, staged) if change is Change.REWRITE else staged
     newer = Table(
         table.handles, table.path, apply(table.handles, stage_upsert(table, rows({"b": 20, "n": 9})), table.version)
     )
 
-    moved = restage(staged, newer)
+    moved = carried(staged, newer)
 
     expected = {**AFTER[change], "b": 20, "n": 9} if change is not Change.OVERWRITE else {"e": 5}
     assert moved.written == staged.written

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import branch_option, chosen_graph, json_option, store_option
 from omnigraph.cli.render import print_json, print_text, table_text
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 @click.command("list")
 @click.argument("uri", required=False)
 @store_option
+@branch_option
 @click.option(
     "--filter",
     "filters",
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @json_option
-def command(uri: str | None, store: str | None, filters: tuple[str, ...], limit: int | None, as_json: bool) -> int:
+def command(
+    *, uri: str | None, store: str | None, branch: str, filters: tuple[str, ...], limit: int | None, as_json: bool
+) -> int:
     """List the commits of a graph, newest first.
 
-    A commit must pass every filter: `--filter actor=ada --filter since=2026-01-31T00:00:00Z`.
+    Behind the commits of a branch come those of the branch that it was taken from. A commit must pass every filter:
+    `--filter actor=ada --filter since=2026-01-31T00:00:00Z`.
     """
     graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
-    commits = graph.commits(filters=_parsed(filters), limit=limit)
+    commits = graph.commits(branch=branch, filters=_parsed(filters), limit=limit)
     if as_json:
         print_json({"uri": graph.uri, "commits": [commit.to_json() for commit in commits]})
     else:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import branch_option, chosen_graph, json_option, store_option
 from omnigraph.cli.render import facts_text, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 @click.argument("commit_id", metavar="ID")
 @click.argument("uri", required=False)
 @store_option
+@branch_option
 @json_option
-def command(commit_id: str, uri: str | None, store: str | None, as_json: bool) -> int:
+def command(commit_id: str, uri: str | None, store: str | None, branch: str, as_json: bool) -> int:
     """Show one commit, and what it changed.
 
     Per table: the version that it left, the version that it made, and the number of rows before and after.
     """
-    commit = omnigraph.open_graph(chosen_graph(uri, store), read_only=True).commit(commit_id)
+    commit = omnigraph.open_graph(chosen_graph(uri, store), read_only=True).commit(commit_id, branch=branch)
     if as_json:
         print_json(commit.to_json())
     else:

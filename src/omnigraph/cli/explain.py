@@ -6,20 +6,14 @@ import click
 
 import omnigraph
 from omnigraph.cli.options import (
-    at_option,
-    branch_option,
     chosen_graph,
     chosen_query,
     given_params,
     json_option,
     name_and_uri,
-    param_option,
-    params_option,
-    query_option,
+    read_options,
     refuse,
-    snapshot_option,
-    store_option,
-    text_option,
+    refuse_two_states,
 )
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.cli.sources import STDIN, read_source
@@ -32,15 +26,7 @@ from omnigraph.schema.accept import load_schema
 
 
 @click.command("explain")
-@click.argument("words", nargs=-1, metavar="[NAME] [URI]")
-@store_option
-@query_option
-@text_option
-@params_option
-@param_option
-@branch_option
-@snapshot_option
-@at_option
+@read_options
 @click.option("--analyze", is_flag=True, help="Run the query, and show what each step really did.")
 @click.option("--schema", metavar="FILE", help="A schema file (.pg) instead of a graph: only the logical plan.")
 @json_option
@@ -55,6 +41,8 @@ def command(  # noqa: PLR0913 - one argument per option
     branch: str,
     commit_id: str | None,
     at: datetime | None,
+    seconds: float | None,
+    memory_bytes: int | None,
     analyze: bool,
     schema: str | None,
     as_json: bool,
@@ -68,7 +56,8 @@ def command(  # noqa: PLR0913 - one argument per option
     graph is named otherwise: then it is the NAME. `-` as a file is stdin.
     """
     if schema is not None:
-        if analyze or params is not None or pairs or commit_id is not None or at is not None:
+        given = (params, pairs or None, commit_id, at, seconds, memory_bytes, analyze or None)
+        if any(one is not None for one in given):
             refuse("a schema has no rows: leave --schema out, and name the graph")
         if len(words) > 1:
             refuse("give either a graph or --schema")
@@ -79,8 +68,7 @@ def command(  # noqa: PLR0913 - one argument per option
         document: dict[str, object] = {"query_name": plan[0], "plan": plan[1]}
         shown = plan[1]
     else:
-        if commit_id is not None and at is not None:
-            refuse("give either --snapshot or --at, not both")
+        refuse_two_states(commit_id, at)
         name, uri = name_and_uri(words, store)
         source = chosen_query(path, text)
         graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True, keep_derived=True)
@@ -91,6 +79,8 @@ def command(  # noqa: PLR0913 - one argument per option
             branch=branch,
             snapshot=commit_id,
             at=at,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
             analyze=analyze,
         )
         document, shown = explained.to_json(), explained.text

@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import click
 
 import omnigraph
+from omnigraph.cli.confirm import confirm_on_remote, kind_of
 from omnigraph.cli.failure import EXIT_INTERRUPTED
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, quiet_option, store_option
+from omnigraph.cli.options import (
+    branch_option,
+    chosen_graph,
+    engine_option,
+    json_option,
+    master_option,
+    quiet_option,
+    store_option,
+)
 from omnigraph.cli.progress import ProgressLine, progress_line
 from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
 from omnigraph.cli.sources import STDIN
@@ -41,11 +50,14 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 @click.option("--edge", "edges", multiple=True, metavar="TYPE=PATH", help="A file, directory or glob of one edge type.")
 @click.option("--map", "columns", multiple=True, metavar="TYPE.PROPERTY=COLUMN", help="A column with another name.")
 @branch_option
+@click.option("--from", "source", metavar="BRANCH", help="Make --branch from this one first.")
 @click.option(
     "--on-error", default=FAIL, show_default=True, metavar="fail|DIR", help="Load nothing, or put bad records into DIR."
 )
 @click.option("--max-errors", type=click.IntRange(min=0), metavar="N", help="With a DIR: load nothing beyond so many.")
 @click.option("--dry-run", is_flag=True, help="Check everything and write nothing.")
+@engine_option
+@master_option
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
 @click.option("--idempotency-key", metavar="KEY", help="Repeating a load with its key does nothing again.")
@@ -62,9 +74,12 @@ def command(  # noqa: PLR0913 - one argument per option
     edges: tuple[str, ...],
     columns: tuple[str, ...],
     branch: str,
+    source: str | None,
     on_error: str,
     max_errors: int | None,
     dry_run: bool,
+    engine: str,
+    master: str | None,
     actor: str,
     message: str | None,
     idempotency_key: str | None,
@@ -77,17 +92,26 @@ def command(  # noqa: PLR0913 - one argument per option
     --data takes graph JSONL, one node or edge a line; `-` as the file is stdin. --node and --edge take files of one
     type: Parquet, CSV, ORC, or JSONL with one object of properties a line. Columns are found by name, or by --map.
     Either everything is loaded or nothing. With --on-error DIR, bad records and the reasons go to DIR, and the others
-    are loaded.
+    are loaded. With --from, the branch is made for the load, and is not there if the load fails.
+    Spark takes very large input where it is installed; --engine and --master choose otherwise.
     """
     if not (data or nodes or edges):
         _refuse("name what to load: --data FILE, --node TYPE=PATH or --edge TYPE=PATH")
     if max_errors is not None and on_error == FAIL:
         _refuse("--max-errors goes with --on-error DIR")
+    if master is not None and engine == "local":
+        _refuse("--master is for Spark: leave out --engine local")
     target = chosen_graph(uri, store)
     if mode == "overwrite" and not (is_sure or dry_run):
-        _confirm_overwrite(target, is_stdin_taken=STDIN in data)
+        confirm_on_remote(
+            target,
+            action=f"overwriting tables of {target}",
+            question=f"Replace the tables of {target} that the input names?",
+            otherwise="nothing is loaded",
+            is_stdin_taken=STDIN in data,
+        )
     typed_nodes, typed_edges = _typed("--node", nodes), _typed("--edge", edges)
-    with progress_line(f"omnigraph load → {reveal(target)} ({_kind_of(target)})", is_quiet=quiet) as line:
+    with progress_line(f"omnigraph load → {reveal(target)} ({kind_of(target)})", is_quiet=quiet) as line:
         watch = _Watch(line)
         with watch.interruptible():
             result = omnigraph.open_graph(target).load(
@@ -97,12 +121,15 @@ def command(  # noqa: PLR0913 - one argument per option
                 edges=typed_edges,
                 map=_columns(columns),
                 branch=branch,
+                from_=source,
                 actor=actor,
                 message=message,
                 idempotency_key=idempotency_key,
                 on_error=None if on_error == FAIL else on_error,
                 max_errors=max_errors,
                 dry_run=dry_run,
+                engine=engine,
+                master=master,
                 progress=watch,
             )
     if as_json:
@@ -124,6 +151,9 @@ class _Watch:
         """Take the next report; a signal whose exception got lost inside a library ends the load here."""
         if self._is_interrupted:
             raise KeyboardInterrupt
+        if progress.detail:
+            self._line.say(progress.detail)
+            return
         self._phase = progress.phase
         share = progress.bytes / progress.total_bytes if progress.total_bytes else None
         self._line.show(progress.phase, rows=progress.rows, nbytes=progress.bytes, share=share)
@@ -159,20 +189,6 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
-
-
-def _confirm_overwrite(target: str, *, is_stdin_taken: bool) -> None:
-    if _kind_of(target) == "local":
-        return
-    if is_stdin_taken or not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-        _refuse(f"overwriting tables of {target}, which is remote, needs --yes where nobody can be asked")
-    if not click.confirm(f"Replace the tables of {target} that the input names?", err=True):
-        print_error("nothing is loaded")
-        raise click.exceptions.Exit(1)
-
-
-def _kind_of(target: str) -> str:
-    return "s3" if target.lower().startswith("s3://") else "local"
 
 
 def _sources(data: Sequence[str]) -> list[str | BinaryIO] | None:

@@ -31,18 +31,22 @@ cli = LazyGroup(
         )
     ],
     lazy={
+        "branch": Lazy("omnigraph.cli.branch:group", "Make, list and delete branches."),
         "commit": Lazy("omnigraph.cli.commit:group", "Read the history of a graph."),
         "embed": Lazy("omnigraph.cli.embed:command", "Compute vectors that are missing from their texts."),
         "explain": Lazy("omnigraph.cli.explain:command", "Show how a query is run."),
         "export": Lazy("omnigraph.cli.export:command", "Write a graph's rows as JSONL or Parquet."),
         "fmt": Lazy("omnigraph.cli.fmt:command", "Format schema and query files."),
+        "indexes": Lazy("omnigraph.cli.indexes:command", "Show the indexes of a graph, and what they cover."),
         "init": Lazy("omnigraph.cli.init:command", "Make a new, empty graph."),
         "lint": Lazy("omnigraph.cli.lint:command", "Check schema and query files."),
         "load": Lazy("omnigraph.cli.load:command", "Load files into a graph, in one commit."),
         "mutate": Lazy("omnigraph.cli.mutate:command", "Change a graph by a query, in one commit."),
+        "optimize": Lazy("omnigraph.cli.optimize:command", "Merge small files, complete indexes; no row changes."),
         "query": Lazy("omnigraph.cli.query:command", "Ask a graph by a query."),
         "schema": Lazy("omnigraph.cli.schema:group", "Work with schemas."),
         "snapshot": Lazy("omnigraph.cli.snapshot:command", "Show which tables a graph has, at which versions."),
+        "spark": Lazy("omnigraph.cli.spark:group", "Ask a graph on Spark."),
         "version": Lazy("omnigraph.cli.version:command", "Show the release, and what it works with."),
     },
 )

@@ -6,17 +6,12 @@ import click
 
 import omnigraph
 from omnigraph.cli.options import (
-    branch_option,
     chosen_graph,
     chosen_query,
     given_params,
     json_option,
     name_and_uri,
-    param_option,
-    params_option,
-    query_option,
-    store_option,
-    text_option,
+    query_options,
 )
 from omnigraph.cli.render import count_of, print_json, print_text
 
@@ -25,13 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("mutate")
-@click.argument("words", nargs=-1, metavar="[NAME] [URI]")
-@store_option
-@query_option
-@text_option
-@params_option
-@param_option
-@branch_option
+@query_options
 @click.option("--if-commit", metavar="ID", help="Only if this commit is still the newest.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")

@@ -1,8 +1,10 @@
 """The options that commands share."""
 
 import json
+import re
+from collections.abc import Callable
 from datetime import datetime
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -11,6 +13,15 @@ from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.clock import parse_instant
 from omnigraph.lang.source import Source
 from omnigraph.query.params import ParamText
+
+Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
+
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B?)?", re.IGNORECASE)
+_UNITS = {"": 1, "b": 1} | {
+    f"{letter}{end}": base**power
+    for power, letter in enumerate("kmgt", start=1)
+    for end, base in (("", 1024), ("ib", 1024), ("i", 1024), ("b", 1000))
+}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
@@ -23,7 +34,21 @@ color_option = click.option(
 )
 
 branch_option = click.option(
-    "--branch", default="main", show_default=True, metavar="NAME", help="The branch; today a graph has only main."
+    "--branch", default="main", show_default=True, metavar="NAME", help="The branch."
+)
+
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="Who does the work: this process, or Spark; the result is the same.",
+)
+
+master_option = click.option(
+    "--master",
+    metavar="URL",
+    help="Where Spark runs, such as spark://host:7077; else OMNIGRAPH_SPARK_MASTER, else all cores here.",
 )
 
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress on a terminal.")
@@ -116,3 +141,82 @@ class Instant(click.ParamType[datetime]):
 at_option = click.option(
     "--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z."
 )
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes, such as 500MB or 2GiB."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes; at least one."""
+        found = _SIZE.fullmatch(str(value).strip())
+        size = 0 if found is None else int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+        if size < 1:
+            self.fail(f"`{value}` is not a size, such as 500MB or 2GiB", param, ctx)
+        return size
+
+
+class Seconds(click.ParamType[float]):
+    """A time above 0."""
+
+    name = "seconds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds."""
+        try:
+            seconds = float(str(value))
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            self.fail(f"`{value}` is not a number of seconds above 0", param, ctx)
+        return seconds
+
+
+timeout_option = click.option(
+    "--timeout",
+    "seconds",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="How long it may run; OMNIGRAPH_QUERY_SECONDS unless given.",
+)
+memory_option = click.option(
+    "--memory",
+    "memory_bytes",
+    type=Size(),
+    metavar="SIZE",
+    help="What it may use, such as 500MB or 2GiB; OMNIGRAPH_QUERY_MEMORY_BYTES unless given.",
+)
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+query_options: Callable[[Command], Command] = together(
+    click.argument("words", nargs=-1, metavar="[NAME] [URI]"),
+    store_option,
+    query_option,
+    text_option,
+    params_option,
+    param_option,
+    branch_option,
+)
+"""Which query of which graph: what every command takes that runs one."""
+read_options: Callable[[Command], Command] = together(
+    query_options, snapshot_option, at_option, timeout_option, memory_option
+)
+"""Likewise for one that reads: also of which state, and what it may use."""
+
+
+def refuse_two_states(commit_id: str | None, at: datetime | None) -> None:
+    """A query reads one state."""
+    if commit_id is not None and at is not None:
+        refuse("give either --snapshot or --at, not both")

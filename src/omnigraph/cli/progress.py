@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from omnigraph.telemetry import bytes_text
+
 _SECONDS_BETWEEN = 0.1
 _BAR_CELLS = 24
 _CLEAR = "\r\x1b[2K"
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 @dataclass(slots=True)
@@ -39,6 +40,12 @@ class ProgressLine:
         self._shown_at, self._phase = now, phase
         width = shutil.get_terminal_size().columns - 1
         self._write(_CLEAR + progress_text(phase, rows=rows, nbytes=nbytes, share=share)[:width])
+
+    def say(self, text: str) -> None:
+        """A line that stays, above what is under way."""
+        if self.is_shown:
+            self.clear()
+            self._write(f"{text}\n")
 
     def clear(self) -> None:
         """Leave nothing behind."""
@@ -72,11 +79,3 @@ def progress_text(phase: str, *, rows: int, nbytes: int = 0, share: float | None
     full = int(min(share, 1.0) * _BAR_CELLS)
     bar = ("=" * full + (">" if full < _BAR_CELLS else "")).ljust(_BAR_CELLS)
     return f"{phase}  [{bar}] {min(share, 1.0):4.0%}  {counts}"
-
-
-def bytes_text(count: int) -> str:
-    """`999 B`, `1.2 kB`, `3.4 GB`."""
-    number, unit = float(count), 0
-    while number >= 1000 and unit < len(_UNITS) - 1:
-        number, unit = number / 1000, unit + 1
-    return f"{count} B" if unit == 0 else f"{number:.1f} {_UNITS[unit]}"

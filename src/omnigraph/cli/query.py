@@ -6,34 +6,19 @@ import click
 
 import omnigraph
 from omnigraph.cli.options import (
-    at_option,
-    branch_option,
     chosen_graph,
     chosen_query,
     given_params,
     json_option,
     name_and_uri,
-    param_option,
-    params_option,
-    query_option,
-    refuse,
-    snapshot_option,
-    store_option,
-    text_option,
+    read_options,
+    refuse_two_states,
 )
 from omnigraph.cli.result_formats import FORMATS, chosen_format, deliver
 
 
 @click.command("query")
-@click.argument("words", nargs=-1, metavar="[NAME] [URI]")
-@store_option
-@query_option
-@text_option
-@params_option
-@param_option
-@branch_option
-@snapshot_option
-@at_option
+@read_options
 @click.option(
     "--format", "format_", type=click.Choice(FORMATS), help="What to print; a table unless --output says more."
 )
@@ -50,6 +35,8 @@ def command(  # noqa: PLR0913 - one argument per option
     branch: str,
     commit_id: str | None,
     at: datetime | None,
+    seconds: float | None,
+    memory_bytes: int | None,
     format_: str | None,
     output: str | None,
     as_json: bool,
@@ -65,12 +52,18 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     name, uri = name_and_uri(words, store)
     source = chosen_query(path, text)
-    if commit_id is not None and at is not None:
-        refuse("give either --snapshot or --at, not both")
+    refuse_two_states(commit_id, at)
     chosen = chosen_format(format_, output, as_json=as_json)
     graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True, keep_derived=True)
     result = graph.query(
-        source, name=name, params=given_params(params, pairs), branch=branch, snapshot=commit_id, at=at
+        source,
+        name=name,
+        params=given_params(params, pairs),
+        branch=branch,
+        snapshot=commit_id,
+        at=at,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
     )
     deliver(result, chosen, output, as_json=as_json)
     return 0

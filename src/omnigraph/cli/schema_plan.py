@@ -2,32 +2,46 @@
 
 import click
 
-from omnigraph.cli.options import json_option
+import omnigraph
+from omnigraph.cli.options import branch_option, chosen_graph, json_option, refuse, store_option
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.diff import plan_migration
+from omnigraph.schema.steps import MigrationPlan
 
 
 @click.command("plan")
-@click.option("--from", "old", required=True, metavar="FILE", help="The schema that is in use (.pg).")
+@click.argument("uri", required=False)
+@store_option
+@branch_option
+@click.option("--from", "old", metavar="FILE", help="The schema that is in use (.pg), instead of a graph's.")
 @click.option("--schema", "new", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
 @json_option
-def command(old: str, new: str, as_json: bool) -> int:
-    """Show what it takes to get from one schema to another.
+def command(*, uri: str | None, store: str | None, branch: str, old: str | None, new: str, as_json: bool) -> int:
+    """Show what it takes to get from one schema to another: a graph's, or one in a file.
 
     Lists the steps of the migration: which are safe, which check the rows that are there first, which drop something,
     and which no migration makes. Changes nothing. `-` is stdin.
 
     Exit code: 0 when every step is supported, 1 otherwise.
     """
-    if old == STDIN and new == STDIN:
-        message = "stdin can be the old schema or the new one, not both"
-        raise click.UsageError(message, click.get_current_context())
-    old_source, new_source = read_source(old), read_source(new)
-    plan = plan_migration(load_schema(old_source), load_schema(new_source))
+    plan = _of_files(uri, old, new) if old is not None else _of_graph(chosen_graph(uri, store), branch, new)
     if as_json:
         print_json(plan.to_json())
     else:
         print_text(plan.render() + "\n")
     return 0 if plan.is_supported else 1
+
+
+def _of_files(uri: str | None, old: str, new: str) -> MigrationPlan:
+    if uri is not None:
+        refuse("give either a graph or --from FILE, not both")
+    if old == STDIN and new == STDIN:
+        refuse("stdin can be the old schema or the new one, not both")
+    old_source, new_source = read_source(old), read_source(new)
+    return plan_migration(load_schema(old_source), load_schema(new_source))
+
+
+def _of_graph(uri: str, branch: str, new: str) -> MigrationPlan:
+    return omnigraph.open_graph(uri, read_only=True).plan_schema(read_source(new), branch=branch)

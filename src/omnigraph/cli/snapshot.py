@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import Instant, chosen_graph, json_option, store_option
+from omnigraph.cli.options import Instant, branch_option, chosen_graph, json_option, store_option
 from omnigraph.cli.render import facts_text, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
 from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 @click.command("snapshot")
 @click.argument("uri", required=False)
 @store_option
+@branch_option
 @click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
 @json_option
-def command(uri: str | None, store: str | None, commit_id: str | None, at: datetime | None, as_json: bool) -> int:
+def command(
+    *, uri: str | None, store: str | None, branch: str, commit_id: str | None, at: datetime | None, as_json: bool
+) -> int:
     """Show which tables a graph has, at which versions.
 
     The newest state, unless a commit or a time is named. Other tools that read Lance find a table's rows at its
@@ -33,7 +36,7 @@ def command(uri: str | None, store: str | None, commit_id: str | None, at: datet
         message = "give either --snapshot or --at, not both"
         raise click.UsageError(message, click.get_current_context())
     graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
-    snapshot = graph.snapshot(snapshot=commit_id, at=at)
+    snapshot = graph.snapshot(branch=branch, snapshot=commit_id, at=at)
     operations = _operations(graph)
     if as_json:
         print_json({"uri": graph.uri, **snapshot.to_json(), "operations": operations and operations.to_json()})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from omnigraph.errors import (
+    DirectoryMissingError,
     FileDeniedError,
     FileMissingError,
     FileUnreadableError,
@@ -91,6 +92,8 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
                 yield file
             return
         target = target.resolve()
+        if not target.parent.is_dir():
+            raise DirectoryMissingError(str(target.parent), target.name)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:

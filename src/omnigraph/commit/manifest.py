@@ -12,6 +12,7 @@ from omnigraph.commit.records import (
     BranchRecord,
     Commit,
     Floor,
+    Fork,
     Manifest,
     Pin,
     SchemaRecord,
@@ -108,14 +109,10 @@ def head_rows(manifest: Manifest) -> pa.Table:
     rows += [_pin_row(pin, "tombstone", "table_tombstone") for pin in manifest.dropped.values()]
     rows += [_row(f"branch:{b.name}", "branch", b, location=b.path) for b in manifest.branches.values()]
     rows += [_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
+    rows += [_row("fork", "fork", fork, location=fork.parent_path) for fork in (manifest.fork,) if fork is not None]
     rows.append(_row("gc_floor", "gc_floor", manifest.floor))
-    rows.append(
-        {
-            "object_id": f"graph_head:{manifest.head_commit.branch}",
-            "object_type": "graph_head",
-            "metadata": manifest.head,
-        }
-    )
+    head = f"graph_head:{manifest.branch}"
+    rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
     return pa.concat_tables([_table(rows), journal_rows(manifest.commits, manifest.old_schemas)])
 
 
@@ -186,6 +183,7 @@ def decode_head(table: pa.Table) -> Manifest:
     if missing:
         raise ManifestCorruptError(f"the tables {sorted(missing)} have no pin")
     floors = [_decode(row, Floor) for row in by_type.get("gc_floor", [])]
+    forks = [_decode(row, Fork) for row in by_type.get("fork", [])]
     return Manifest(
         schema=_decode(current[0], SchemaRecord),
         tables=tables,
@@ -194,6 +192,7 @@ def decode_head(table: pa.Table) -> Manifest:
         head=head,
         commits=commits,
         old_schemas=tuple(_decode(row, SchemaRecord) for row in schemas if row["object_id"] != "schema"),
+        fork=forks[0] if forks else None,
         branches={b.name: b for b in (_decode(row, BranchRecord) for row in by_type.get("branch", []))},
         tags={t.name: t for t in (_decode(row, TagRecord) for row in by_type.get("tag", []))},
         floor=floors[0] if floors else Floor(),
@@ -224,6 +223,7 @@ _TYPES = {
     "table_tombstone",
     "graph_head",
     "graph_commit",
+    "fork",
     "branch",
     "tag",
     "gc_floor",

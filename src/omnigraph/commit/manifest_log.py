@@ -4,13 +4,16 @@ The only module that swaps the manifest.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
+from typing import TypeAlias
 
 import pyarrow as pa
 
+from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.manifest import (
     check_stamp,
     decode_head,
@@ -18,8 +21,9 @@ from omnigraph.commit.manifest import (
     head_rows,
     journal_rows,
 )
-from omnigraph.commit.records import MAIN, Commit, Manifest, SchemaRecord, Snapshot
+from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, SchemaRecord, Snapshot
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.options import Options
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.store import Store
@@ -62,14 +66,15 @@ class OutcomeUnknownError(OmnigraphError):
     kind = Kind.UNAVAILABLE
     code = "outcome_unknown"
 
-    def __init__(self, commit_id: str, reason: str) -> None:
-        super().__init__(commit_id, reason)
-        self.commit_id, self.reason = commit_id, reason
+    def __init__(self, commit_id: str, reason: str, branch: str = MAIN) -> None:
+        super().__init__(commit_id, reason, branch)
+        self.commit_id, self.reason, self.branch = commit_id, reason, branch
 
     def __str__(self) -> str:
+        place = "" if self.branch == MAIN else f" --branch {self.branch}"
         return (
             f"commit {self.commit_id} may or may not have been published: the store stopped answering"
-            f" ({self.reason}). `omnigraph commit show {self.commit_id}` tells once it answers again"
+            f" ({self.reason}). `omnigraph commit show {self.commit_id}{place}` tells once it answers again"
         )
 
 
@@ -99,17 +104,32 @@ class Head:
 
 
 class ManifestLog:
-    """The manifest of one branch. Holds the newest head it has seen; safe to share between threads."""
+    """The manifest of one branch. Holds the newest head it has seen; safe to share between threads.
 
-    def __init__(self, store: Store, branch: str = MAIN, path: str = MANIFEST) -> None:
+    `others` gives the log of another branch by its name and path; without it each is opened anew.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        branch: str = MAIN,
+        path: str = MANIFEST,
+        *,
+        others: "Others | None" = None,
+    ) -> None:
         self.store, self.branch, self.path = store, branch, path
+        self._others = others or (lambda branch, path: ManifestLog(store, branch, path))
         self._lock = threading.Lock()
         self._head: Head | None = None
         self._seen_at = 0.0
         self._sealed_keys: dict[str, tuple[int, dict[tuple[str, str], Commit]]] = {}
 
     def latest(self) -> Head:
-        """The newest state there is: one probe when nothing moved."""
+        """The newest state there is: one probe when nothing moved. BranchGoneError when the branch was deleted."""
+        return _live(self.last())
+
+    def last(self) -> Head:
+        """As `latest`, and of a deleted branch the state in which it ended."""
         held = self._head
         if held is None:
             try:
@@ -127,10 +147,7 @@ class ManifestLog:
 
     def newest_readable(self) -> Head:
         """The newest state, or when its version is damaged the one before: for reading the past."""
-        try:
-            return self.latest()
-        except NewestVersionDamagedError as error:
-            return self._read(open_table(self.store, self.path, error.readable))
+        return _live(self._last_readable())
 
     def recent(self) -> Head:
         """A state to base a write on: the held one, if it was the newest just now and the next version is not there.
@@ -139,58 +156,68 @@ class ManifestLog:
         """
         held = self._head
         is_fresh = self.store.runtime.clock.monotonic() - self._seen_at < RECENT_SECONDS
-        return held if held is not None and is_fresh and held.table.is_newest() else self.latest()
+        return _live(held) if held is not None and is_fresh and held.table.is_newest() else self.latest()
 
-    def publish(self, base: Head, manifest: Manifest) -> Head:
+    def publish(self, base: Head, manifest: Manifest, is_made: Callable[[Head], bool] | None = None) -> Head:
         """Make `manifest` the state after `base`: visible whole, or SwapLostError, or OutcomeUnknownError.
 
-        Acknowledged only when the new version is reachable from the latest one.
+        Acknowledged only when the new version is reachable from the latest one: a state then has the new commit, or
+        what else `is_made` looks for.
         """
+        commit = manifest.head_commit
+        is_made = is_made or (lambda head: self.contains(head, commit.id, commit.seq - 1))
         faults = self.store.runtime.faults
         held = self._head
         if held is not None and held.table.version > base.table.version:
             raise SwapLostError(self.path, base.table.version)  # another thread was first: nothing to try
-        prepared = self._prepared(base, manifest)
+        prepared = _prepared(base, manifest, self.store.runtime.options)
         self.store.flush(prepared.files)
         faults.reach("publish.head_written")
         try:
-            table = self._swap(base, prepared, manifest.head)
+            table = self._swap(base, prepared, is_made, commit.id)
             faults.reach("publish.swapped")
             table.flush()
-            self._verify(table, manifest.head, manifest.head_commit.seq)
+            self._verify(table, is_made)
             faults.reach("publish.verified")
         except (SwapLostError, OutcomeUnknownError):
             raise
         except Exception as error:
-            raise OutcomeUnknownError(manifest.head, str(error)) from error
-        head = Head(
-            Snapshot(branch=self.branch, manifest_version=table.version, manifest=self._trimmed(manifest)), table
-        )
-        self._hold(head)
-        self._trim(table)
+            raise OutcomeUnknownError(commit.id, str(error), self.branch) from error
+        head = self._hold(table, _trimmed(manifest, self.store.runtime.options))
+        _trim(self.store, table)
         return head
 
-    def history(self, head: Head) -> Iterator[Commit]:
-        """All commits of this manifest, newest first; sealed fragments are read only when reached."""
-        yield from reversed(head.snapshot.manifest.commits)
-        for index in reversed(range(head.table.sealed_count)):
-            commits, _ = decode_journal(head.table.sealed(index))
-            yield from reversed(commits)
+    def history(self, head: Head, before: int | None = None) -> Iterator[Commit]:
+        """The commits that led to a state, newest first, or only those with a smaller `seq` than `before`.
+
+        Sealed fragments are read only when reached. Behind a branch's own commits come its parent's.
+        """
+        for state, limit in self._line(head, before):
+            commits = state.snapshot.manifest.commits
+            yield from reversed([commit for commit in commits if limit is None or commit.seq < limit])
+            for index in reversed(range(_sealed_before(state, limit))):
+                sealed, _ = decode_journal(state.table.sealed(index))
+                yield from reversed([commit for commit in sealed if limit is None or commit.seq < limit])
 
     def since(self, head: Head, seq: int) -> list[Commit]:
         """The commits after `seq`, newest first."""
         return list(takewhile(lambda commit: commit.seq > seq, self.history(head)))
 
+    def parent(self, fork: Fork) -> "ManifestLog":
+        """The log in which the history of this branch goes on."""
+        return self._others(fork.parent_branch, fork.parent_path)
+
     def schema(self, head: Head, schema_id: str) -> SchemaRecord | None:
-        """An accepted schema, present or past."""
-        manifest = head.snapshot.manifest
-        for record in (manifest.schema, *manifest.old_schemas):
-            if record.id == schema_id:
-                return record
-        for index in reversed(range(head.table.sealed_count)):
-            for record in decode_journal(head.table.sealed(index))[1]:
+        """An accepted schema, present or past, of this branch or of those it comes from."""
+        for state, _ in self._line(head, None):
+            manifest = state.snapshot.manifest
+            for record in (manifest.schema, *manifest.old_schemas):
                 if record.id == schema_id:
                     return record
+            for index in reversed(range(state.table.sealed_count)):
+                for record in decode_journal(state.table.sealed(index))[1]:
+                    if record.id == schema_id:
+                        return record
         return None
 
     def contains(self, head: Head, commit_id: str, after_seq: int) -> bool:
@@ -198,9 +225,14 @@ class ManifestLog:
         return any(commit.id == commit_id for commit in self.since(head, after_seq))
 
     def done_before(self, head: Head, actor: str, key: str) -> Commit | None:
-        """The actor's commit with this idempotency key, if it is one of the latest REMEMBERED_COMMITS or so."""
+        """The actor's commit with this idempotency key, if it is one of the branch's latest REMEMBERED_COMMITS or so.
+
+        A key belongs to a branch: what its parent has done is another request.
+        """
+        fork = head.snapshot.manifest.fork
+        inherited = -1 if fork is None else fork.seq
         for commit in reversed(head.snapshot.manifest.commits):
-            if commit.idempotency_key == key and commit.actor == actor:
+            if commit.idempotency_key == key and commit.actor == actor and commit.seq > inherited:
                 return commit
         left = REMEMBERED_COMMITS - len(head.snapshot.manifest.commits)
         sizes = head.table.sealed_rows()
@@ -208,7 +240,7 @@ class ManifestLog:
             if left <= 0:
                 break
             found = self._keyed(head.table, index, min(left, sizes[index])).get((actor, key))
-            if found is not None:
+            if found is not None and found.seq > inherited:
                 return found
             left -= sizes[index]
         return None
@@ -226,92 +258,133 @@ class ManifestLog:
                     del self._sealed_keys[next(iter(self._sealed_keys))]
         return known[1]
 
+    def _line(self, head: Head, before: int | None) -> Iterator[tuple[Head, int | None]]:
+        """A state, then one of each branch that its history goes on in, with the `seq` that this part ends before."""
+        log = self
+        while True:
+            yield head, before
+            fork = head.snapshot.manifest.fork
+            if fork is None:
+                return
+            before = fork.seq if before is None else min(before, fork.seq)
+            log = log.parent(fork)
+            head = log._last_readable()  # noqa: SLF001 - the same class
+
+    def _last_readable(self) -> Head:
+        try:
+            return self.last()
+        except NewestVersionDamagedError as error:
+            return self._read(open_table(self.store, self.path, error.readable))
+
     def _read(self, table: SwapTable) -> Head:
         check_stamp(table.metadata)
-        manifest = decode_head(table.head())
-        head = Head(Snapshot(branch=self.branch, manifest_version=table.version, manifest=manifest), table)
-        self._hold(head)
-        return head
+        return self._hold(table, decode_head(table.head()))
 
-    def _hold(self, head: Head) -> None:
-        """Remember the newest head seen, whichever thread saw it."""
+    def _hold(self, table: SwapTable, manifest: Manifest) -> Head:
+        """A version as a state. The newest one seen is remembered, whichever thread saw it."""
+        head = Head(Snapshot(branch=self.branch, manifest_version=table.version, manifest=manifest), table)
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
             self._seen_at = self.store.runtime.clock.monotonic()
+        return head
 
-    def _prepared(self, base: Head, manifest: Manifest) -> PreparedSwap:
-        """As `_prepare`; files of a base that slept past a trim may be gone, and then the swap is lost anyway."""
-        try:
-            return self._prepare(base, manifest)
-        except StoreUnavailableError:
-            if base.table.latest() is base.table:
-                raise
-            raise SwapLostError(self.path, base.table.version) from None
-
-    def _prepare(self, base: Head, manifest: Manifest) -> PreparedSwap:
-        """The swap's content; when the head is full its past is sealed, and many small seals become one."""
-        options = self.store.runtime.options
-        if len(manifest.commits) <= options.head_commits:
-            return base.table.prepare(head_rows(manifest))
-        sealed = journal_rows(manifest.commits[:-1], manifest.old_schemas)
-        kept = self._trimmed(manifest)
-        sizes = base.table.sealed_rows()
-        if len(sizes) < options.sealed_fragments:
-            return base.table.prepare(head_rows(kept), seal=sealed)
-        first = _first_merged(sizes, sealed.num_rows)
-        merged = pa.concat_tables([*(base.table.sealed(i) for i in range(first, len(sizes))), sealed])
-        return base.table.prepare(head_rows(kept), seal=merged, keep_sealed=first)
-
-    def _trimmed(self, manifest: Manifest) -> Manifest:
-        """The manifest as its head fragment holds it: without what a full head has sealed."""
-        if len(manifest.commits) <= self.store.runtime.options.head_commits:
-            return manifest
-        return replace(manifest, commits=manifest.commits[-1:], old_schemas=())
-
-    def _swap(self, base: Head, prepared: PreparedSwap, commit_id: str) -> SwapTable:
+    def _swap(self, base: Head, prepared: PreparedSwap, is_made: Callable[[Head], bool], commit_id: str) -> SwapTable:
         """The swap, asked again after a lost response: the same transaction returns what it already made."""
         clock, ids = self.store.runtime.clock, self.store.runtime.ids
         for attempt in range(SWAP_TRIES):
             try:
                 return base.table.commit(prepared)
             except StoreUnavailableError as error:
-                if attempt == SWAP_TRIES - 1 or isinstance(error, StoreDeniedError):
-                    return self._ask(base, commit_id, error)
-                clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
+                if attempt < SWAP_TRIES - 1 and not isinstance(error, StoreDeniedError):
+                    clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
+                    continue
+                # The store failed every try: look whose the next version is. While it is nobody's, ours may yet arrive.
+                try:
+                    next_ = self._read(open_table(self.store, self.path, base.table.version + 1))
+                except OmnigraphError:
+                    raise OutcomeUnknownError(commit_id, error.reason, self.branch) from error
+                if not is_made(next_):
+                    raise SwapLostError(self.path, base.table.version) from None
+                return next_.table
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
-    def _ask(self, base: Head, commit_id: str, error: StoreUnavailableError) -> SwapTable:
-        """The store failed every try: look whose the next version is. While it is nobody's, ours may yet arrive."""
-        try:
-            table = open_table(self.store, self.path, base.table.version + 1)
-            made = decode_head(table.head()).head
-        except OmnigraphError:
-            raise OutcomeUnknownError(commit_id, error.reason) from error
-        if made != commit_id:
-            raise SwapLostError(self.path, base.table.version)
-        return table
-
-    def _verify(self, table: SwapTable, commit_id: str, seq: int) -> None:
+    def _verify(self, table: SwapTable, is_made: Callable[[Head], bool]) -> None:
         """A swap by a writer that slept across a trim can land behind the head: it is lost, not acknowledged."""
         newest = table.latest()
-        if newest is table:
-            return
-        if not self.contains(self._read(newest), commit_id, seq - 1):
+        if newest is not table and not is_made(self._read(newest)):
             raise SwapLostError(self.path, table.version - 1)
 
-    def _trim(self, table: SwapTable) -> None:
-        """Now and then drop old manifest versions: they are only a fence, the past is in the journal."""
-        if table.version % TRIM_EVERY:
+
+Others: TypeAlias = Callable[[str, str], ManifestLog]
+"""Gives the log of another branch of the same graph, by its name and path."""
+
+
+def _live(head: Head) -> Head:
+    """The state, or BranchGoneError when its branch was deleted."""
+    if head.snapshot.manifest.is_closed:
+        raise BranchGoneError(head.snapshot.branch)
+    return head
+
+
+def _sealed_before(head: Head, seq: int | None) -> int:
+    """How many sealed fragments, from the oldest on, hold what is before `seq`; few of them are looked at for that."""
+    count = head.table.sealed_count
+    if seq is None or head.snapshot.manifest.commits[0].seq < seq:
+        return count
+    newest = bisect_left(range(count), seq - 1, key=lambda index: _newest_seq(head.table, index))
+    return min(newest + 1, count)
+
+
+def _newest_seq(table: SwapTable, index: int) -> int:
+    """The `seq` of a sealed fragment's last row, which is its newest commit."""
+    commits, _ = decode_journal(table.sealed(index, last=1))
+    return commits[-1].seq
+
+
+def _prepared(base: Head, manifest: Manifest, options: Options) -> PreparedSwap:
+    """As `_prepare`; files of a base that slept past a trim may be gone, and then the swap is lost anyway."""
+    try:
+        return _prepare(base.table, manifest, options)
+    except StoreUnavailableError:
+        if base.table.latest() is base.table:
+            raise
+        raise SwapLostError(base.table.path, base.table.version) from None
+
+
+def _prepare(table: SwapTable, manifest: Manifest, options: Options) -> PreparedSwap:
+    """The swap's content; when the head is full its past is sealed, and many small seals become one."""
+    if len(manifest.commits) <= options.head_commits:
+        return table.prepare(head_rows(manifest))
+    sealed = journal_rows(manifest.commits[:-1], manifest.old_schemas)
+    kept = _trimmed(manifest, options)
+    sizes = table.sealed_rows()
+    if len(sizes) < options.sealed_fragments:
+        return table.prepare(head_rows(kept), seal=sealed)
+    first = _first_merged(sizes, sealed.num_rows)
+    merged = pa.concat_tables([*(table.sealed(i) for i in range(first, len(sizes))), sealed])
+    return table.prepare(head_rows(kept), seal=merged, keep_sealed=first)
+
+
+def _trimmed(manifest: Manifest, options: Options) -> Manifest:
+    """The manifest as its head fragment holds it: without what a full head has sealed."""
+    if len(manifest.commits) <= options.head_commits:
+        return manifest
+    return replace(manifest, commits=manifest.commits[-1:], old_schemas=())
+
+
+def _trim(store: Store, table: SwapTable) -> None:
+    """Now and then drop old manifest versions: they are only a fence, the past is in the journal."""
+    if table.version % TRIM_EVERY:
+        return
+    try:
+        skew = abs(table.made_at() - store.runtime.clock.now())
+        if skew > TRIM_SKEW:
+            log.warning("old versions of %s were not trimmed: this machine's clock is off by %s", table.path, skew)
             return
-        try:
-            skew = abs(table.made_at() - self.store.runtime.clock.now())
-            if skew > TRIM_SKEW:
-                log.warning("old versions of %s were not trimmed: this machine's clock is off by %s", self.path, skew)
-                return
-            table.trim(self.store.runtime.options.manifest_versions)
-        except Exception as error:  # noqa: BLE001 - the commit has happened: nothing here may turn it into a failure
-            log.warning("old versions of %s were not trimmed: %s", self.path, error)
+        table.trim(store.runtime.options.manifest_versions)
+    except Exception as error:  # noqa: BLE001 - the commit has happened: nothing here may turn it into a failure
+        log.warning("old versions of %s were not trimmed: %s", table.path, error)
 
 
 def _first_merged(sizes: Sequence[int], fresh: int) -> int:
@@ -326,7 +399,9 @@ def _first_merged(sizes: Sequence[int], fresh: int) -> int:
     return first
 
 
-def create_log(store: Store, manifest: Manifest, branch: str = MAIN, path: str = MANIFEST) -> ManifestLog:
+def create_log(
+    store: Store, manifest: Manifest, branch: str = MAIN, path: str = MANIFEST, *, others: Others | None = None
+) -> ManifestLog:
     """The first version of a manifest; SwapLostError when somebody made one first.
 
     OutcomeUnknownError when the store failed and can't be asked whether it was made.
@@ -335,8 +410,8 @@ def create_log(store: Store, manifest: Manifest, branch: str = MAIN, path: str =
         table = create_swap_table(store, path, head_rows(manifest))
     except (SwapLostError, StoreUnavailableError) as error:
         table = _created(store, path, manifest.head, error)
-    log_ = ManifestLog(store, branch, path)
-    log_._read(table)  # noqa: SLF001 - the constructor's other half
+    log_ = ManifestLog(store, branch, path, others=others)
+    log_._hold(table, manifest)  # noqa: SLF001 - the constructor's other half
     return log_
 
 

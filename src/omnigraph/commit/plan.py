@@ -1,7 +1,7 @@
 """What a writer hands to the publisher: the whole change, as data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -57,12 +57,16 @@ class CommitPlan:
     message: str | None = None
     merged_parent: str | None = None
     idempotency_key: str | None = None
+    request: str | None = None
+    """A digest of what is asked for, by which the key is known to come with the same request again."""
     if_commit: str | None = None
     """The head must still be this commit."""
     schema: SchemaRecord | None = None
     """The new accepted schema, when it changes."""
     new_tables: tuple[NewTable, ...] = ()
     dropped_tables: tuple[str, ...] = ()
+    renamed_tables: Mapping[str, str] = field(default_factory=dict)
+    """Tables that get another key, by the one they have; `moves` name them by that too."""
     affected: tuple[int, int] | None = None
     """How many nodes and edges a mutation changed, to be kept with the commit."""
     summary: Mapping[str, Mapping[str, int]] | None = None

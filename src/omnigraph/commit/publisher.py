@@ -8,23 +8,26 @@
 Losing the swap is normal: the plan is moved onto the new head and tried again, a few times.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+from msgspec import structs
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
-from omnigraph.commit.rebase import check_if_commit, rebase
-from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
-from omnigraph.commit.repeats import earlier_try, require_same_operation
+from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
+from omnigraph.commit.records import MAIN, MAINTENANCE, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
+from omnigraph.commit.repeats import earlier_try, require_same_request
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
 from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.staging import Staged
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
-from omnigraph.storage.versions import apply, create_table, version_files
+from omnigraph.storage.versions import apply, create_table, preview, version_files
 from omnigraph.telemetry import log as telemetry_log
 
 MAX_ROUNDS = 100
@@ -43,9 +46,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """The pins that the detached versions of a plan give."""
+    """The pins that the detached versions of a plan give; moved tables are named as before."""
 
-    pins: dict[str, Pin]
+    moved: dict[str, Pin]
+    created: dict[str, Pin]
     new_tables: tuple[NewTable, ...]
 
 
@@ -55,9 +59,11 @@ class Armed:
 
     commit_id: str
     lease: Lease
+    keeps_staged: bool = False
+    """Whether a conflict leaves the staged files and the lease to the caller, who may try again with both."""
 
 
-def arm(log: ManifestLog, base: Head, *, operation: str, actor: str) -> Armed:
+def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_staged: bool = False) -> Armed:
     """Put a sidecar for a write whose staging takes long. It ends by `publish`, or `abandon` if it comes to nothing.
 
     Name each staged file to its lease as soon as it exists: then nothing of a write that dies is left for long.
@@ -65,7 +71,7 @@ def arm(log: ManifestLog, base: Head, *, operation: str, actor: str) -> Armed:
     commit_id = log.store.runtime.ids.ulid()
     lease = _lease(log, base, operation, actor, commit_id, ())
     log.store.runtime.faults.reach("publish.armed")
-    return Armed(commit_id, lease)
+    return Armed(commit_id, lease, keeps_staged)
 
 
 def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str]) -> None:
@@ -76,7 +82,8 @@ def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str]) -> None
 def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed | None = None) -> Committed:
     """Make a plan visible, whole; or raise ConflictError, FencedError or a store's error, with nothing visible.
 
-    OutcomeUnknownError alone means that it may be visible. However it ends, `armed` is settled.
+    OutcomeUnknownError alone means that it may be visible. However it ends, `armed` is settled, but for a conflict of
+    one that `keeps_staged`.
     """
     store = log.store
     commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
@@ -95,8 +102,12 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
         _give_up(store, None, made)
         _leave(lease)  # recovery is at it, and needs the sidecar until its audit row is written
         raise
-    except Exception:
-        _give_up(store, lease, made)
+    except Exception as error:
+        if isinstance(error, ConflictError) and armed is not None and armed.keeps_staged:
+            kept = {file for move in plan.moves for file in move.staged.files}
+            _give_up(store, None, [file for file in made if file not in kept])
+        else:
+            _give_up(store, lease, made)
         raise
     except BaseException:
         _leave(lease)  # interrupted at an unknown step: recovery decides
@@ -107,6 +118,11 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
         lease.disarm()
         store.runtime.faults.reach("publish.disarmed")
     return done
+
+
+def lay_out(handles: Handles, staged: Staged) -> Staged:
+    """Rewritten fragments with a version of their own, which can be read and indexed, and which nobody else knows."""
+    return replace(staged, preview=preview(handles, staged))
 
 
 def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, actor: str) -> ManifestLog:
@@ -133,13 +149,17 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
         at=instant_text(store.runtime.clock.now()),
         operation="init",
         manifest_version=1,
-        changes=tuple(_change(pin.table_key, None, pin) for pin in pins.values()),
+        changes=tuple(_first_change(pin) for pin in pins.values()),
         schema_after=schema.id,
     )
     manifest = Manifest(schema=schema, tables=records, pins=pins, head=commit.id, commits=(commit,))
     log = create_log(store, manifest)
     faults.reach("init.manifest")
     return log
+
+
+def _first_change(pin: Pin) -> PinChange:
+    return PinChange(table_key=pin.table_key, path=pin.path, before=None, after=str(pin.version), rows_after=pin.rows)
 
 
 def _lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_id: str, files: Iterable[str]) -> Lease:
@@ -186,7 +206,14 @@ def _rounds(
 ) -> Committed:
     """Apply and swap until one swap is won. Every file that is made on the way is added to `made`."""
     options, clock, ids = log.store.runtime.options, log.store.runtime.clock, log.store.runtime.ids
-    earlier = earlier_try(log, plan.base, operation=plan.operation, actor=plan.actor, key=plan.idempotency_key)
+    earlier = earlier_try(
+        log,
+        plan.base,
+        operation=plan.operation,
+        actor=plan.actor,
+        key=plan.idempotency_key,
+        request=plan.request,
+    )
     if earlier is not None:
         return Committed(earlier, plan.base, was_there=True)
     check_if_commit(plan, log.history(plan.base))
@@ -208,7 +235,7 @@ def _rounds(
             for commit in between:
                 if commit.id == commit_id or _is_same_request(plan, commit):
                     return Committed(commit, newest, was_there=commit.id != commit_id)
-            contended += _is_contended(plan, newest)
+            contended += _is_contended(plan, newest, between)
             plan = rebase(plan, newest, between, handles)
             continue
         return Committed(manifest.head_commit, head)
@@ -216,11 +243,15 @@ def _rounds(
     raise ConflictError("graph_head", base, found, f"{lost} rounds were lost to other writers")
 
 
-def _is_contended(plan: CommitPlan, newest: Head) -> bool:
-    """Whether a round was lost over a table that matters to this write; losing to strangers is only bad luck."""
-    before, now = plan.base.snapshot.pins, newest.snapshot.pins
+def _is_contended(plan: CommitPlan, newest: Head, between: Sequence[Commit]) -> bool:
+    """Whether a round was lost over a table that matters to this write; losing to strangers is only bad luck.
+
+    Maintenance takes no round from a write, and loses none to one: it gives way for as long as it has to.
+    """
+    if plan.operation in MAINTENANCE:
+        return False
     mine = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
-    return any(before.get(key) != now.get(key) for key in mine)
+    return bool(mine & changed_tables(plan.base.snapshot, newest.snapshot, between))
 
 
 def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
@@ -228,7 +259,7 @@ def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
     key = plan.idempotency_key
     if key is None or (commit.actor, commit.idempotency_key) != (plan.actor, key):
         return False
-    require_same_operation(commit, plan.operation)
+    require_same_request(commit, plan.operation, plan.request)
     return True
 
 
@@ -245,14 +276,14 @@ class _Workshop:
         known = len(self._made)
         for table in plan.new_tables:
             self._create(table)
-        pins = dict(self._created)
+        moved: dict[str, Pin] = {}
         for move in plan.moves:
-            base = pins.get(move.table_key) or plan.base.snapshot.pins[move.table_key]
+            base = plan.base.snapshot.pins[move.table_key]
             version = self._version(move, base.version)
-            pins[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=self._branch)
+            moved[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=self._branch)
         self._store.flush(self._made[known:])
         self._store.runtime.faults.reach("publish.flushed")
-        return _Applied(pins, plan.new_tables)
+        return _Applied(moved, dict(self._created), plan.new_tables)
 
     def _version(self, move: Move, base: int) -> int:
         known = self._versions.get(move.table_key)
@@ -282,12 +313,16 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     old = snapshot.manifest
     runtime = log.store.runtime
     dropped = {key: old.pins[key] for key in plan.dropped_tables}
-    pins = {key: pin for key, pin in {**old.pins, **applied.pins}.items() if key not in dropped}
-    created = {table.record.table_key: table.record for table in applied.new_tables}
-    changes = [
-        _change(key, old.pins.get(key), pins.get(key), old.tables.get(key) if key in created else None)
-        for key in (*applied.pins, *dropped)
-    ]
+    renamed = plan.renamed_tables
+    there = {**old.pins, **applied.moved}
+    pins = {key: pin for key, pin in there.items() if key not in dropped and key not in renamed}
+    pins |= {new: replace(there[key], table_key=new) for key, new in renamed.items()}
+    pins |= applied.created
+    tables = {key: table for key, table in old.tables.items() if key not in renamed}
+    tables |= {new: structs.replace(old.tables[key], table_key=new) for key, new in renamed.items()}
+    tables |= {table.record.table_key: table.record for table in applied.new_tables}
+    touched = dict.fromkeys((*applied.created, *applied.moved, *dropped, *renamed, *renamed.values()))
+    changes = [_change(key, old, pins.get(key), tables.get(key)) for key in touched]
     commit = Commit(
         id=commit_id,
         parent=old.head,
@@ -303,6 +338,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         schema_before=old.schema.id if plan.schema else None,
         schema_after=plan.schema.id if plan.schema else None,
         idempotency_key=plan.idempotency_key,
+        request=plan.request,
         affected_nodes=plan.affected[0] if plan.affected else None,
         affected_edges=plan.affected[1] if plan.affected else None,
         summary=plan.summary,
@@ -311,7 +347,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         old,
         schema=plan.schema or old.schema,
         old_schemas=(*old.old_schemas, old.schema) if plan.schema else old.old_schemas,
-        tables={**old.tables, **created},
+        tables=tables,
         pins=pins,
         dropped={key: pin for key, pin in {**old.dropped, **dropped}.items() if key not in pins},
         head=commit_id,
@@ -319,14 +355,17 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     )
 
 
-def _change(table_key: str, before: Pin | None, after: Pin | None, replaced: TableRecord | None = None) -> PinChange:
-    known = after or before
+def _change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord | None) -> PinChange:
+    """What a commit does to a key: its pin, and which table it stands for."""
+    before, known = old.pins.get(table_key), old.tables.get(table_key)
+    pin = after or before
     return PinChange(
         table_key=table_key,
-        path=known.path if known else "",
+        path=pin.path if pin else "",
         before=str(before.version) if before else None,
         after=str(after.version) if after else None,
         rows_before=before.rows if before else 0,
         rows_after=after.rows if after else 0,
-        replaced=replaced,
+        replaced=known if known != table else None,
+        branch_before=before.branch if before else MAIN,
     )

@@ -8,7 +8,7 @@ from omnigraph.commit.plan import CommitPlan, ConflictError, Move
 from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.storage.handles import Handles
-from omnigraph.storage.staging import restage
+from omnigraph.storage.rewriting import carried
 
 
 def changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> set[str]:
@@ -67,4 +67,4 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
 def _moved(move: Move, base: Snapshot, after: SnapshotTables) -> Move:
     if base.pins.get(move.table_key) == after.snapshot.pins.get(move.table_key):
         return move
-    return replace(move, staged=restage(move.staged, after.table(move.table_key)))
+    return replace(move, staged=carried(move.staged, after.table(move.table_key)))

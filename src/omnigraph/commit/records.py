@@ -32,6 +32,8 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     rows_after: int = 0
     replaced: TableRecord | None = None
     """The registered table of that key before, when this commit put another one in its place."""
+    branch_before: str = MAIN
+    """The branch whose commit had made the version that was left."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -62,6 +64,8 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     schema_before: str | None = None
     schema_after: str | None = None
     idempotency_key: str | None = None
+    request: str | None = None
+    """A digest of what was asked for under the key, where that is known before it is done."""
     affected_nodes: int | None = None
     affected_edges: int | None = None
     """What a mutation answered, so that a repeated one can answer the same; None for other operations."""
@@ -108,13 +112,32 @@ class SchemaRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class BranchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A live branch: where its manifest is, and what it was taken from."""
+    """A branch in main's register: where its manifest is, what it was taken from, when and by whom."""
 
     name: str
     id: str
+    """New each time that the name is used."""
     path: str
     parent_branch: str
     parent_commit: str
+    created_at: str
+    created_by: str
+    is_deleted: bool = False
+    """It is gone; the row stays until its manifest is closed too."""
+
+
+class Fork(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a branch's own manifest says of it: which branch it is, and in which manifest its history goes on."""
+
+    branch: str
+    branch_id: str
+    parent_branch: str
+    parent_path: str
+    commit_id: str
+    """The parent's commit that it was taken from, the first one of its own journal too."""
+    seq: int
+    is_closed: bool = False
+    """The branch was deleted: nothing follows this state."""
 
 
 class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -169,9 +192,27 @@ class Manifest:
     """The latest commits, oldest first; the last one is the head."""
     old_schemas: tuple[SchemaRecord, ...] = ()
     """Replaced schemas that are not sealed yet."""
+    fork: Fork | None = None
+    """Where the branch comes from; None for main."""
     branches: Mapping[str, BranchRecord] = field(default_factory=dict)
+    """In main's manifest, every other branch."""
     tags: Mapping[str, TagRecord] = field(default_factory=dict)
     floor: Floor = field(default_factory=Floor)
+
+    @property
+    def branch(self) -> str:
+        """The branch that it is the present of."""
+        return MAIN if self.fork is None else self.fork.branch
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the branch was deleted."""
+        return self.fork is not None and self.fork.is_closed
+
+    @property
+    def live_branches(self) -> dict[str, BranchRecord]:
+        """In main's manifest, every other branch that was not deleted."""
+        return {name: branch for name, branch in self.branches.items() if not branch.is_deleted}
 
     @property
     def head_commit(self) -> Commit:

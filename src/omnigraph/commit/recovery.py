@@ -13,9 +13,11 @@ import msgspec
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.audit import AuditRow, record
-from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.branch_errors import BranchGoneError
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.notes import clear
 from omnigraph.commit.records import Commit
-from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, list_sidecars, store_now
+from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_sidecars, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.objects import ObjectChangedError
@@ -53,7 +55,7 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
     for item in found:
         branch = manifest if item.sidecar.manifest_path == manifest.path else _other(store, item)
         try:
-            is_committed = branch.contains(branch.latest(), item.sidecar.commit_id, item.sidecar.base_seq)
+            is_committed = _has(branch, item.sidecar)
             verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
             _settle(store, branch, item, verdict, report)
         except OmnigraphError as error:
@@ -72,26 +74,43 @@ def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verd
         report.in_flight.append(sidecar.id)
         return
     if verdict is Verdict.ROLLED_FORWARD:
-        _audit(store, item, verdict, sidecar.commit_id, 0)
+        _audit(store, item, verdict, sidecar.commit_id, clear(store, sidecar.id, kept=frozenset(sidecar.files)))
         report.rolled_forward.append(sidecar.id)
     else:
         if sidecar.state == "running" and not _fence(store, item):
             report.in_flight.append(sidecar.id)  # it woke up, or somebody else is at it
             return
         store.runtime.faults.reach("recovery.fenced")
-        commit = _bump(branch, item)
-        if commit is None:
+        commit = None if _is_over(branch) else _bump(branch, item)
+        if commit is None and _has(branch, sidecar):
             _audit(store, item, Verdict.ROLLED_FORWARD, sidecar.commit_id, 0)
             report.rolled_forward.append(sidecar.id)
         else:
             store.runtime.faults.reach("recovery.published")
             reclaimed = _reclaim(store, item)
             store.runtime.faults.reach("recovery.reclaimed")
-            _audit(store, item, verdict, commit.id, reclaimed)
+            _audit(store, item, verdict, None if commit is None else commit.id, reclaimed)
             report.rolled_back.append(sidecar.id)
     store.runtime.faults.reach("recovery.audited")
     store.objects.delete(item.key)
     store.runtime.faults.reach("recovery.removed")
+
+
+def _has(branch: ManifestLog, sidecar: Sidecar) -> bool:
+    """Whether the operation's commit is part of the branch's history, also when the branch was deleted since."""
+    try:
+        return branch.contains(branch.last(), sidecar.commit_id, sidecar.base_seq)
+    except NotAGraphError:
+        return False
+
+
+def _is_over(branch: ManifestLog) -> bool:
+    """Whether nothing can be published on the branch any more: it was deleted, or never came to be."""
+    try:
+        branch.latest()
+    except (BranchGoneError, NotAGraphError):
+        return True
+    return False
 
 
 def _fence(store: Store, item: FoundSidecar) -> bool:
@@ -144,8 +163,8 @@ def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
 
 
 def _reclaim(store: Store, item: FoundSidecar) -> int:
-    """Remove the files that the dead operation named; the bytes freed."""
-    freed = 0
+    """Remove the files that the dead operation and its tasks named; the bytes freed."""
+    freed = clear(store, item.sidecar.id)
     for file in item.sidecar.files:
         info = store.objects.info(file)
         if info is not None:
@@ -154,7 +173,7 @@ def _reclaim(store: Store, item: FoundSidecar) -> int:
     return freed
 
 
-def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str, freed: int) -> None:
+def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str | None, freed: int) -> None:
     sidecar = item.sidecar
     files = Counter("/".join(file.split("/", 2)[:2]) for file in sidecar.files)
     tables = [{"table": path, "outcome": verdict.value, "files": number} for path, number in sorted(files.items())]

@@ -24,30 +24,6 @@ class CommitMissingError(OmnigraphError):
         return f"the branch `{self.branch}` has no commit {self.wanted}; see `omnigraph commit list`"
 
 
-class BranchMissingError(OmnigraphError):
-    """The graph has no branch of that name; `known` are those it has."""
-
-    kind = Kind.NOT_FOUND
-    code = "branch_not_found"
-
-    def __init__(self, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(name, known)
-        self.name, self.known = name, known
-
-    def facts(self) -> dict[str, object]:
-        """The name, and those there are."""
-        return {"name": self.name, "known": list(self.known)}
-
-    def __str__(self) -> str:
-        return f"the graph has no branch `{self.name}`; it has {', '.join(f'`{name}`' for name in self.known)}"
-
-
-def require_branch(log: ManifestLog, name: str) -> None:
-    """BranchMissingError unless the graph has such a branch; today that is the one which every graph is made with."""
-    if name != log.branch:
-        raise BranchMissingError(name, (log.branch,))
-
-
 def at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
     """The state that a commit made, or CommitMissingError."""
     return _fold(log, head, lambda commit: commit.id == commit_id, commit_id)
@@ -56,6 +32,15 @@ def at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
 def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
     """The state at an instant: that of the newest commit made no later, or CommitMissingError."""
     return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant_text(instant)}")
+
+
+def holder(log: ManifestLog, head: Head, snapshot: Snapshot) -> ManifestLog:
+    """The log whose journal has the commit of a snapshot: the branch's own, or one that it comes from."""
+    fork = head.snapshot.manifest.fork
+    while fork is not None and snapshot.commit.seq < fork.seq:
+        log = log.parent(fork)
+        fork = log.last().snapshot.manifest.fork
+    return log
 
 
 def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wanted: str) -> Snapshot:
@@ -71,7 +56,7 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
             past = replace(
                 manifest, schema=schema, tables=tables, pins=pins, dropped=dropped, head=commit.id, commits=(commit,)
             )
-            return replace(head.snapshot, manifest_version=commit.manifest_version, manifest=past)
+            return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=past)
         for change in commit.changes:
             dropped.pop(change.table_key, None)
             if change.replaced is not None:
@@ -81,10 +66,10 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
             else:
                 pins[change.table_key] = Pin(
                     table_key=change.table_key,
-                    path=change.path,
+                    path=change.path if change.replaced is None else change.replaced.path,
                     version=int(change.before),
                     rows=change.rows_before,
-                    branch=commit.branch,
+                    branch=change.branch_before,
                 )
         if commit.schema_before is not None:
             found = log.schema(head, commit.schema_before)

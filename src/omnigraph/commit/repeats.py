@@ -6,7 +6,7 @@ from omnigraph.errors import Kind, OmnigraphError
 
 
 class KeyReusedError(OmnigraphError):
-    """An idempotency key came with another kind of request than the one that it belongs to; nothing was done."""
+    """An idempotency key came with another request than the one that it belongs to; nothing was done."""
 
     kind = Kind.INVALID
     code = "idempotency_key_reused"
@@ -22,19 +22,26 @@ class KeyReusedError(OmnigraphError):
         )
 
 
-def earlier_try(log: ManifestLog, head: Head, *, operation: str, actor: str, key: str | None) -> Commit | None:
+def earlier_try(
+    log: ManifestLog, head: Head, *, operation: str, actor: str, key: str | None, request: str | None = None
+) -> Commit | None:
     """The commit that this very request has made before, when its answer did not reach the caller.
 
+    `request` is a digest of what it asks for; None where nothing is known but the key.
+
     Raises:
-        KeyReusedError: The actor's key belongs to another operation.
+        KeyReusedError: The actor's key belongs to another operation, or to another request of this one.
     """
     commit = None if key is None else log.done_before(head, actor, key)
     if commit is not None:
-        require_same_operation(commit, operation)
+        require_same_request(commit, operation, request)
     return commit
 
 
-def require_same_operation(commit: Commit, operation: str) -> None:
-    """KeyReusedError when the commit, which has the request's key, was made by another operation."""
+def require_same_request(commit: Commit, operation: str, request: str | None) -> None:
+    """KeyReusedError when the commit, which has the request's key, was made by another operation or request."""
+    key = commit.idempotency_key or ""
     if commit.operation != operation:
-        raise KeyReusedError(commit.idempotency_key or "", commit.id, commit.operation, operation)
+        raise KeyReusedError(key, commit.id, commit.operation, operation)
+    if commit.request is not None and request is not None and commit.request != request:
+        raise KeyReusedError(key, commit.id, commit.operation, f"{operation} of something else")

@@ -20,7 +20,7 @@ ID = "id"
 ROW_NUMBER = "_rowid"
 SHOWN_KEYS = 5
 COMPARED_ROWS = 100_000
-"""Rows that lie elsewhere now are compared by what they say; beyond so many they count as changed."""
+"""Rows that lie elsewhere now are compared by what they say; beyond so many by the numbers that the table gave them."""
 
 Keys: TypeAlias = Sequence[str] | pa.Array | Callable[[], pa.Array]
 """Ids or other texts: as they are, or where to get them when they are needed after all."""
@@ -72,7 +72,7 @@ class IdsAbsent:
         """Broken when one of the ids exists now."""
         del base
         found = ids_there(now.table(self.table_key), keys_of(self.ids))
-        return Violation(self.table_key, f"{_shown(found)} exist now") if len(found) else None
+        return Violation(self.table_key, f"{shown_ids(found)} exist now") if len(found) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class IdsPresent:
         del base
         ids = keys_of(self.ids)
         gone = _all_but(ids, is_among(ids, ids_there(now.table(self.table_key), ids)))
-        return Violation(self.table_key, f"{_shown(gone)} are gone") if len(gone) else None
+        return Violation(self.table_key, f"{shown_ids(gone)} are gone") if len(gone) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class ValuesAbsent:
         del base
         taken = _without(rows_holding(now.table(self.table_key), self.columns, self.values), self.own_ids)
         return (
-            Violation(self.table_key, f"the values of {_shown(one_array(taken.column(ID)))} clash")
+            Violation(self.table_key, f"the values of {shown_ids(one_array(taken.column(ID)))} clash")
             if taken.num_rows
             else None
         )
@@ -125,8 +125,8 @@ class RowsUnchanged:
         ids = keys_of(self.ids)
         before, after = base.table(self.table_key), now.table(self.table_key)
         moved = ids.filter(pa.array(_has_moved(before, after, ids)))
-        changed = moved if len(moved) > COMPARED_ROWS else _rewritten(before, after, moved)
-        return Violation(self.table_key, f"{_shown(changed)} changed") if len(changed) else None
+        changed = (_renumbered if len(moved) > COMPARED_ROWS else _rewritten)(before, after, moved)
+        return Violation(self.table_key, f"{shown_ids(changed)} changed") if len(changed) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class SelectionUnchanged:
         """Broken when other rows would be chosen now, or one of them was changed."""
         other = set(self.select(now.table(self.table_key))) ^ set(self.ids)
         if other:
-            return Violation(self.table_key, f"{_shown(pa.array(other, pa.string()))} changed")
+            return Violation(self.table_key, f"{shown_ids(pa.array(other, pa.string()))} changed")
         return RowsUnchanged(table_key=self.table_key, ids=self.ids).check(base, now)
 
 
@@ -177,8 +177,28 @@ class CountsWithin:
         return None
 
 
+class StreamedRequirement(Protocol):
+    """A requirement of rows that are too many to hold; `streamed` has them."""
+
+    @property
+    def table_key(self) -> str:
+        """The table that it is about."""
+        ...
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """What is broken since the base."""
+        ...
+
+
 Requirement: TypeAlias = (
-    TableUnchanged | IdsAbsent | IdsPresent | ValuesAbsent | RowsUnchanged | SelectionUnchanged | CountsWithin
+    TableUnchanged
+    | IdsAbsent
+    | IdsPresent
+    | ValuesAbsent
+    | RowsUnchanged
+    | SelectionUnchanged
+    | CountsWithin
+    | StreamedRequirement
 )
 
 
@@ -229,12 +249,27 @@ def _where(table: Table, ids: pa.Array, files: dict[tuple[str, ...], int]) -> np
     if not is_there.any():
         return places
     numbers = {one.number: files.setdefault(one.files, len(files)) for one in table.fragments()}
-    by_number = np.full(max(numbers) + 1, -1, np.int64)
-    by_number[list(numbers)] = list(numbers.values())
+    ordered = np.array(sorted(numbers), np.uint64)  # maintenance leaves gaps between them
+    by_place = np.array([numbers[int(number)] for number in ordered], np.int64)
     addresses = found.addresses()[found.at[is_there]]
-    places[is_there, 0] = by_number[(addresses >> np.uint64(32)).astype(np.int64)]
+    places[is_there, 0] = by_place[np.searchsorted(ordered, addresses >> np.uint64(32))]
     places[is_there, 1] = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return places
+
+
+def _renumbered(before: Table, after: Table, ids: pa.Array) -> pa.Array:
+    """Those of the ids whose rows were written anew, or came, or went: a row keeps its number in a compaction."""
+    old, new = _row_numbers(before, ids), _row_numbers(after, ids)
+    return ids.filter(pa.array(old != new))
+
+
+def _row_numbers(table: Table, ids: pa.Array) -> npt.NDArray[np.int64]:
+    """For each id the number of its row, or -1."""
+    found = table.matching(ID, ids, [ID, ROW_NUMBER])
+    if not found.num_rows:
+        return np.full(len(ids), -1, np.int64)
+    at = places_among(ids, found.column(ID))
+    return np.where(at >= 0, found.column(ROW_NUMBER).to_numpy().astype(np.int64)[at], -1)
 
 
 def _rewritten(before: Table, after: Table, ids: pa.Array) -> pa.Array:
@@ -253,7 +288,8 @@ def _rows(table: Table, ids: pa.Array) -> dict[str, str]:
     return {row[ID]: repr(row) for row in table.matching(ID, ids, columns).to_pylist()}
 
 
-def _shown(ids: pa.Array) -> str:
+def shown_ids(ids: pa.Array) -> str:
+    """The first of some ids, and how many more there are."""
     more = f" and {len(ids) - SHOWN_KEYS} more" if len(ids) > SHOWN_KEYS else ""
     first = ids.take(pc.sort_indices(ids).slice(0, SHOWN_KEYS))
     return ", ".join(f"`{row_id}`" for row_id in first.to_pylist()) + more

@@ -39,6 +39,8 @@ class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     beat: int = 0
     files: tuple[str, ...] = ()
     """Every file it has made so far, relative to the root."""
+    phase: int | msgspec.UnsetType = msgspec.UNSET
+    """Of a job of many processes, the phase whose tasks may write now; 0 when none may."""
 
 
 class BrokenSidecar(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +102,23 @@ def _decode(data: bytes) -> Sidecar:
     if sidecar.manifest_path != MANIFEST and not _is_below(sidecar.manifest_path, (BRANCHES,)):
         raise msgspec.ValidationError(f"`{sidecar.manifest_path}` is not a manifest")
     for file in sidecar.files:
-        if not _is_below(file, (NODES, EDGES)):
+        if not is_table_file(file):
             raise msgspec.ValidationError(f"`{file}` is not a file of a table")
     return sidecar
+
+
+def is_table_file(path: str) -> bool:
+    """Whether a file is such as an operation makes and recovery may remove."""
+    return _is_below(path, (NODES, EDGES))
+
+
+def phase_of(store: Store, operation_id: str) -> int | None:
+    """The phase of a running operation whose tasks may write now; None when it does not run any more."""
+    try:
+        sidecar = _decode(store.objects.get(sidecar_key(operation_id)).data)
+    except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return None
+    return (sidecar.phase or 0) if sidecar.state == "running" else None
 
 
 def _is_below(path: str, places: tuple[str, ...]) -> bool:
@@ -168,6 +184,24 @@ class Lease:
             except StoreUnavailableError as error:
                 self._sidecar = msgspec.structs.replace(self._sidecar, files=tuple(known))
                 log.warning("the sidecar %s was not renewed: %s", self._key, error)
+
+    @property
+    def operation_id(self) -> str:
+        """The id of the operation."""
+        return self._sidecar.id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is still renewed: neither disarmed nor left to recovery."""
+        return not self._stop.is_set()
+
+    def enter(self, phase: int) -> None:
+        """Let the tasks of a phase write, those of others not; 0: nobody. FencedError when that is over."""
+        with self._lock:
+            self._sidecar = msgspec.structs.replace(self._sidecar, phase=phase)
+            self._renew(self._sidecar.files)
+            if self._is_fenced:
+                raise FencedError(self._sidecar.id)
 
     def disarm(self) -> None:
         """Remove the sidecar. A failure is a warning: recovery finds the commit and removes it."""

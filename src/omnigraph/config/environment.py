@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import faults_from
-from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal
+from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions
 from omnigraph.runtime import Runtime
 from omnigraph.storage.blob_sources import BlobSourceError, parse_place
 
@@ -25,6 +25,8 @@ TRAVERSAL_MODE = "OMNIGRAPH_TRAVERSAL_MODE"
 DERIVED_CACHE = "OMNIGRAPH_DERIVED_CACHE"
 QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
 QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
+MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
+SPARK_BYTES = "OMNIGRAPH_SPARK_BYTES"
 EMBED_PROVIDER = "OMNIGRAPH_EMBED_PROVIDER"
 EMBED_URL = "OMNIGRAPH_EMBED_URL"
 EMBED_MODEL = "OMNIGRAPH_EMBED_MODEL"
@@ -65,8 +67,10 @@ def runtime_from(environment: Mapping[str, str]) -> Runtime:
         storage=storage_from(environment),
         blob_sources=blob_sources_from(environment),
         embedding=embedding_from(environment),
+        spark_bytes=_bytes(environment, SPARK_BYTES),
         query_seconds=_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
         query_memory_bytes=_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
+        upkeep=UpkeepOptions(concurrency=_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)),
     )
     return Runtime(faults=faults_from(environment), options=options)
 
@@ -136,6 +140,14 @@ def _bytes(environment: Mapping[str, str], variable: str) -> int | None:
     if text and not (text.isascii() and text.isdigit()):
         raise BadVariableError(variable, text, "write a whole number of bytes")
     return int(text) if text else None
+
+
+def _count(environment: Mapping[str, str], variable: str, otherwise: int) -> int:
+    """A whole number above 0."""
+    text = environment.get(variable, "")
+    if text and not (text.isascii() and text.isdigit() and int(text)):
+        raise BadVariableError(variable, text, "write a whole number above 0")
+    return int(text) if text else otherwise
 
 
 def _limit(

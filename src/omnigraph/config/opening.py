@@ -5,6 +5,8 @@ engine never reads the environment: whoever needs other settings, such as a test
 """
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 
 from omnigraph.config.environment import runtime_from
 from omnigraph.graph import Graph
@@ -53,3 +55,9 @@ def open_graph(
     """
     settings = runtime or runtime_from(os.environ)
     return Graph.open(uri, is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
+
+
+def runtime_here(storage: Mapping[str, str] | None = None) -> Runtime:
+    """What this process's environment says, with other settings of the object store where they are given."""
+    runtime = runtime_from(os.environ)
+    return runtime if storage is None else replace(runtime, options=replace(runtime.options, storage=dict(storage)))

@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.writing.blob_claims import claims_in
+from omnigraph.engine.blob_marks import claims_in
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf

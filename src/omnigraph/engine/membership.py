@@ -1,11 +1,13 @@
 """`in` and `contains` over columns: exact whatever the types of numbers, and without looking at single rows."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import INTEGER_RANGES, Scalar, ValueType
@@ -13,17 +15,32 @@ from omnigraph.schema.types import INTEGER_RANGES, Scalar, ValueType
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Equal: TypeAlias = Callable[[pa.Array, pa.Array], pa.Array]
 """Row by row whether two values are equal."""
+_MOST = 2**63 - 1
 
 
 def is_one_of(element: Column, type_: ValueType, items: Sequence[Value]) -> Column:
     """Row by row whether a value is one of these; unknown where there is none."""
-    values: list[Value] = [*items]
+    if isinstance(type_, Scalar) and type_.is_float:
+        element = pc.add(element.cast(pa.float64()), pa.scalar(0.0))  # -0.0 becomes 0.0, which it equals
     if isinstance(type_, Scalar) and type_.is_numeric:
-        values = [number for item in items if (number := _in_type(item, type_)) is not None]
-        if type_.is_float:
-            element = pc.add(element.cast(pa.float64()), pa.scalar(0.0))  # -0.0 becomes 0.0, which it equals
-    found = pc.is_in(element, value_set=pa.array(values, element.type))
+        values = pa.array(_numbers(items, type_), element.type)
+    else:
+        values = pa.array(items, element.type)
+    found = pc.is_in(element, value_set=values)
     return pc.if_else(pc.is_valid(element), found, pa.scalar(None, pa.bool_()))
+
+
+def _numbers(items: Sequence[Value], type_: Scalar) -> NDArray[np.generic] | list[float]:
+    """Those of the numbers that a column of this type can have; a long list of one kind is not gone through."""
+    kinds = set(map(type, items))
+    if type_.is_float and kinds == {float}:
+        return np.asarray(items, np.float64) + 0.0
+    if type_.is_integer and kinds == {int}:
+        with suppress(OverflowError):  # a number of more than 64 bits is among them
+            low, high = INTEGER_RANGES[type_]
+            whole = np.asarray(items, np.int64)
+            return whole[(whole >= low) & (whole <= min(high, _MOST))]
+    return [number for item in items if (number := _in_type(item, type_)) is not None]
 
 
 def _in_type(item: Value, type_: Scalar) -> float | None:

@@ -248,6 +248,11 @@ def _pushable(type_: ValueType) -> Scalar | None:
     return type_ if isinstance(type_, Scalar) and type_ in _PUSHED else None
 
 
+def is_pushable(type_: ValueType) -> bool:
+    """Whether a table's own filter, and so an index, compares values of this type exactly as we do."""
+    return _pushable(type_) is not None
+
+
 def _pushed_comparison(op: Op, column: RowValue, value: Const | ParamRef, inputs: Inputs) -> pc.Expression | None:
     wanted = _pushable(column.type)
     given = inputs.value(value)

@@ -36,6 +36,7 @@ class Reading:
     embed: Embed = refuse_embedding
     trace: Trace | None = None
     _rows: dict[str, TableRows] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def rows(self, type_name: str) -> TableRows:
         """The rows of a node or edge type."""
@@ -46,7 +47,14 @@ class Reading:
 
     def topology(self, edge_name: str) -> Topology:
         """The adjacency of an edge type; made and kept when it is not in memory yet."""
-        return self.cache.topology(self.view, self.edge(edge_name), self.budget)
+        found = self._topologies.get(edge_name)
+        if found is None:
+            found = self._topologies[edge_name] = self.cache.topology(self.view, self.edge(edge_name), self.budget)
+        return found
+
+    def let_go(self) -> None:
+        """Hold no adjacency any longer, now that the pattern is solved: rows may be fetched much later."""
+        self._topologies.clear()
 
     def has_topology(self, edge_name: str) -> bool:
         """Whether `topology` is cheap now."""

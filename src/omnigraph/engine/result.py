@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.output.finish import Answer
 from omnigraph.engine.result_files import ResultFormat, chosen_format, json_objects, write_batches
 from omnigraph.errors import Kind, OmnigraphError
@@ -48,11 +49,12 @@ class Result:
     """The rows of a query. Safe from several threads.
 
     All forms show the same rows in the same order. `batches` never holds more than a batch of them; the other forms
-    hold all of them, once.
+    hold all of them, once. Pickling it fetches all of them, and the copy holds them.
     """
 
     def __init__(self, answer: Answer, *, commit_id: str, target: Target) -> None:
-        self._answer = answer
+        self._answer: Answer | None = answer
+        self._schema, self._size = answer.schema, answer.size
         self._lock = threading.Lock()
         self._table: pa.Table | None = None
         self.commit_id = commit_id
@@ -60,31 +62,47 @@ class Result:
         self.target = target
         self.query_name = answer.query.name
 
+    @classmethod
+    def of_table(cls, table: pa.Table, *, commit_id: str, target: Target, query_name: str) -> "Result":
+        """A result that holds all of its rows, of a statement that was run elsewhere."""
+        found = cls.__new__(cls)
+        found._answer, found._table, found._lock = None, table, threading.Lock()
+        found._schema, found._size = table.schema, table.num_rows
+        found.commit_id, found.target, found.query_name = commit_id, target, query_name
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = {name: value for name, value in vars(self).items() if name != "_lock"}
+        return {**kept, "_answer": None, "_table": self.to_arrow()}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
     def __repr__(self) -> str:
         return f"Result({self.query_name!r}, {self.row_count} rows, columns {', '.join(self.columns)})"
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, as Arrow's fields."""
-        return self._answer.schema
+        return self._schema
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
-        return tuple(self._answer.schema.names)
+        return tuple(self._schema.names)
 
     @property
     def row_count(self) -> int:
         """How many rows there are."""
-        return self._answer.size
+        return self._size
 
     def batches(self, size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, at most `size` at once: each batch is fetched when it is its turn, and not kept."""
         if size < 1:
             msg = f"a batch has at least one row, not {size}"
             raise ValueError(msg)
-        if self._table is not None:
-            yield from self._table.to_batches(max_chunksize=size)
+        if self._table is not None or self._answer is None:
+            yield from self.to_arrow().to_batches(max_chunksize=size)
             return
         for start in range(0, self.row_count, size):
             yield self._answer.fetch(start, start + size)
@@ -93,11 +111,11 @@ class Result:
         """All rows, as Arrow's table. A node or edge is a struct; DateTime is in microseconds, UTC."""
         with self._lock:
             if self._table is None:
-                self._table = self._fetch_all()
+                assert self._answer is not None  # noqa: S101 - a copy has its table
+                self._table = self._fetch_all(self._answer.frame.reading.budget)
             return self._table
 
-    def _fetch_all(self) -> pa.Table:
-        budget = self._answer.frame.reading.budget
+    def _fetch_all(self, budget: Budget) -> pa.Table:
         found, claimed = [], 0
         try:
             for batch in self.batches():

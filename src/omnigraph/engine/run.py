@@ -49,7 +49,10 @@ def solve(plan: PhysicalPlan, reading: Reading, *, chunk_rows: int = CHUNK_ROWS)
         CountOverflowError: There are more matches than 64 bits count.
     """
     run = _Run(reading, chunk_rows)
-    found = run.steps(plan.steps, _UNIT, counts=plan.counts)
+    try:
+        found = run.steps(plan.steps, _UNIT, counts=plan.counts)
+    finally:
+        reading.let_go()
     columns = {name: found.columns.get(name, _NO_ROWS) for name in plan.variables}
     return Bindings(columns, found.size, found.weight if plan.counts else None)
 
@@ -132,8 +135,8 @@ class _Run:
         return found
 
     def _closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
-        """The condition behind a hop that can be asked together with it; a trace tells the two apart."""
-        if not then or not isinstance(step, Expand) or self.reading.trace is not None:
+        """The condition behind a hop that can be asked together with it."""
+        if not then or not isinstance(step, Expand):
             return None
         (condition,) = then
         if not isinstance(condition, Close):
@@ -145,25 +148,25 @@ class _Run:
 
     def _step(self, step: Step, bindings: Bindings, closing: Closing | None, *, counts: bool) -> Bindings:
         self.reading.budget.check()
-        if closing is not None and isinstance(step, Expand):
-            candidates = self._candidates_of(step.node, counts=counts)
-            return expand(step, bindings, self._links_of(step.link), candidates, self.reading.budget, closing)
-        if self.reading.trace is None:
-            return self._apply(step, bindings, counts=counts)
-        with self.reading.trace.measured(step.number) as actual:
-            found = self._apply(step, bindings, counts=counts)
+        trace = self.reading.trace
+        if trace is None:
+            return self._apply(step, bindings, closing, counts=counts)
+        if closing is not None:
+            trace.of(step.number).joined_with = closing[0].number
+        with trace.measured(step.number if closing is None else closing[0].number) as actual:
+            found = self._apply(step, bindings, closing, counts=counts)
             actual.rows += found.size
             actual.bytes += held(found)
             return found
 
-    def _apply(self, step: Step, bindings: Bindings, *, counts: bool) -> Bindings:
+    def _apply(self, step: Step, bindings: Bindings, closing: Closing | None, *, counts: bool) -> Bindings:
         budget = self.reading.budget
         match step:
             case Scan():
                 return self._scan(step, counts=counts)
             case Expand():
                 candidates = self._candidates_of(step.node, counts=counts)
-                return expand(step, bindings, self._links_of(step.link), candidates, budget)
+                return expand(step, bindings, self._links_of(step.link), candidates, budget, closing)
             case Check():
                 return self._check(step, bindings, counts=counts)
             case Close():

@@ -18,6 +18,10 @@ class Actual:
     bytes: int = 0
     """What the step allocated for its result."""
     runs: int = 0
+    choices: list[str] = field(default_factory=list)
+    """What the plan leaves to the moment, and how it was decided: by what is in memory, and how many rows there are."""
+    joined_with: int | None = None
+    """The later step that it was run together with: there were no rows between the two."""
 
     def to_json(self) -> dict[str, object]:
         """What `--json` shows."""
@@ -27,6 +31,8 @@ class Actual:
             "requests": self.requests,
             "bytes": self.bytes,
             "runs": self.runs,
+            "chosen_at_run_time": self.choices,
+            "run_with_step": self.joined_with,
         }
 
 
@@ -37,10 +43,17 @@ class Trace:
     clock: Clock
     telemetry: Telemetry
     steps: dict[int, Actual] = field(default_factory=dict)
+    _running: list[Actual] = field(default_factory=list)
+    """The steps that are being measured, the innermost last."""
 
     def of(self, step: int) -> Actual:
         """The sums of a step so far."""
         return self.steps.setdefault(step, Actual())
+
+    def chose(self, choice: str) -> None:
+        """Note a choice of the step that is running, once; between steps there is nobody to note it for."""
+        if self._running and choice not in self._running[-1].choices:
+            self._running[-1].choices.append(choice)
 
     @contextmanager
     def measured(self, step: int) -> Iterator[Actual]:
@@ -48,9 +61,11 @@ class Trace:
         actual = self.of(step)
         before = self.clock.monotonic()
         with self.telemetry.counting() as requests:
+            self._running.append(actual)
             try:
                 yield actual
             finally:
+                self._running.pop()
                 actual.seconds += self.clock.monotonic() - before
                 actual.requests += _total(requests)
                 actual.runs += 1

@@ -20,14 +20,18 @@ _INDENT = "  "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A run of the whole query: its rows and how long it took."""
+    """A run of the whole query: its rows, how long it took, and what planning it took before that."""
 
     rows: int
     seconds: float
+    planning_seconds: float
+    planning_requests: int
+    """To the store, for statistics that no plan had asked for before."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
-        return {"rows": self.rows, "ms": round(self.seconds * 1e3, 3)}
+        planning = {"ms": round(self.planning_seconds * 1e3, 3), "requests": self.planning_requests}
+        return {"rows": self.rows, "ms": round(self.seconds * 1e3, 3), "planning": planning}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +58,9 @@ class Explained:
     def _total(self) -> str:
         if self.measured is None:
             return ""
-        rows = f"{self.measured.rows:,} {'row' if self.measured.rows == 1 else 'rows'}"
-        return f"{rows} in {self.measured.seconds * 1e3:.3f} ms\n"
+        measured = self.measured
+        planning = f"{measured.planning_seconds * 1e3:.3f} ms, {_counted(measured.planning_requests, 'request')}"
+        return f"{_counted(measured.rows, 'row')} in {measured.seconds * 1e3:.3f} ms, after planning for {planning}\n"
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -81,10 +86,22 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
     snapshot = snapshot_of(session, call)
     trace = Trace(runtime.clock, runtime.telemetry) if analyze else None
     planned, reading = begin(session, call, snapshot, budget or budget_of(session, call), trace)
-    plan = plan_read(planned, reading)
+    clock = runtime.clock
+    begun = clock.monotonic()
+    with runtime.telemetry.counting() as requests:
+        plan = plan_read(planned, reading)
     if trace is None:
         return Explained(query=planned, snapshot=snapshot, plan=plan)
-    before = runtime.clock.monotonic()
+    before = clock.monotonic()
     answer = finish(planned, solve(plan, reading), reading)
-    measured = Measured(rows=answer.size, seconds=runtime.clock.monotonic() - before)
+    measured = Measured(
+        rows=answer.size,
+        seconds=clock.monotonic() - before,
+        planning_seconds=before - begun,
+        planning_requests=requests.total(),
+    )
     return Explained(query=planned, snapshot=snapshot, plan=plan, trace=trace, measured=measured)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

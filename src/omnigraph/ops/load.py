@@ -1,30 +1,23 @@
 """Load records: read, checked as a whole, written in one commit or not at all; in bounded memory."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-
-import pyarrow as pa
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.repeats import earlier_try
-from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
-from omnigraph.engine.bulk.load_checks import check_batch
-from omnigraph.engine.bulk.merging import find_unchanged, merged_batches
+from omnigraph.engine.bulk.incoming import Batch, LoadMode
 from omnigraph.engine.bulk.quarantine import Quarantine
 from omnigraph.engine.bulk.refusals import LoadError, Problem
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.blob_claims import redeemed
 from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.load_call import LoadCall, LoadResult, Progress, TypeCounts, result_of
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
-from omnigraph.ops.load_reading import ReadRecords
+from omnigraph.ops.load_reading import read_here
+from omnigraph.ops.load_records import Reader, Records
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
-from omnigraph.storage.blob_sources import BlobSources
-from omnigraph.storage.staging import RowStream
+from omnigraph.ops.write import write_tables
 
 __all__ = [
     "GraphSource",
@@ -44,8 +37,8 @@ _TAKEN_BY_OTHERS = frozenset({"exists", "unique"})
 """What a record may break because somebody else was faster with its key."""
 
 
-def load(session: Session, call: LoadCall) -> LoadResult:
-    """Load all records of the input, in one commit.
+def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadResult:
+    """Load all records of the input, in one commit. `reader` says who reads, checks and writes them.
 
     An append and a merge are checked again when another writer was faster, without reading the input again. An
     overwrite is a ConflictError when its tables changed.
@@ -62,7 +55,7 @@ def load(session: Session, call: LoadCall) -> LoadResult:
     earlier = _earlier(session, head, call)
     if earlier is not None:
         return earlier
-    work = _Load(session, call)
+    work = _Load(session, call, reader)
     try:
         work.read(head)
         return work.run()
@@ -80,15 +73,15 @@ def _earlier(session: Session, head: Head, call: LoadCall) -> LoadResult | None:
 class _Load:
     """One load on its way: its input is read once, and checked and written as often as it takes."""
 
-    def __init__(self, session: Session, call: LoadCall) -> None:
-        self._session, self._call = session, call
-        self._records: ReadRecords | None = None
+    def __init__(self, session: Session, call: LoadCall, reader: Reader) -> None:
+        self._session, self._call, self._reader = session, call, reader
+        self._records: Records | None = None
         self._quarantine: Quarantine | None = None
         self._base: Head | None = None
         self._conflicts: list[ConflictError] = []
 
     @property
-    def records(self) -> ReadRecords:
+    def records(self) -> Records:
         """What was read."""
         assert self._records is not None  # noqa: S101 - `read` comes first
         return self._records
@@ -96,13 +89,11 @@ class _Load:
     def read(self, head: Head) -> None:
         """Read the whole input by the schema of a state."""
         self.close()
-        snapshot = head.snapshot
-        schema_id, catalog = snapshot.manifest.schema.id, self._session.catalog(snapshot)
-        self._records = ReadRecords(self._call, catalog, schema_id, self._session.blob_sources)
+        self._records = self._reader(self._session, self._call, head)
         if self._call.on_error is not None:
             self._quarantine = Quarantine(self._call.on_error, self._records.inputs.names)
         self._base = head
-        self._records.read(self._session.runtime.ids)
+        self._records.read()
 
     def close(self) -> None:
         """Leave no temporary files."""
@@ -159,15 +150,7 @@ class _Load:
         """All rows checked on a state; LoadError when there is more wrong with them than may be."""
         session, call, records = self._session, self._call, self.records
         view = View(session.catalog(head.snapshot), session.tables(head.snapshot))
-        types = {
-            name: Incoming(spooled, view.table(spooled.type), call.mode)
-            for name, spooled in records.spool.types.items()
-        }
-        for name, rows in types.items():
-            rows.leaves_out, rows.has_unreadable = self._quarantine is not None, name in records.unreadable
-        batch = Batch(view=view, mode=call.mode, types=types)
-        call.tell("check", sum(rows.spooled.rows for rows in types.values()))
-        check_batch(batch, records.inputs)
+        batch = records.checked(view, leaves_out=self._quarantine is not None)
         total = records.rejects.count + batch.refusals.records
         keeps = self._quarantine if total and not call.is_dry_run else None
         if keeps is not None:
@@ -177,9 +160,7 @@ class _Load:
         if unplaced or (most is not None and total > most):
             kept = None if keeps is None else keeps.settle(is_loaded=False)
             raise LoadError(self._first_problems(batch), total + unplaced, kept)
-        if call.mode is LoadMode.MERGE:
-            for rows in types.values():
-                find_unchanged(rows)
+        records.compare(batch)
         return batch
 
     def _first_problems(self, batch: Batch) -> list[Problem]:
@@ -199,8 +180,8 @@ class _Load:
             mode=self._call.mode,
             branch=batch.view.snapshot.branch,
             commit_id=None,
-            nodes={rows.type.name: _counts(rows) for rows in batch.node_rows()},
-            edges={rows.type.name: _counts(rows) for rows in batch.edge_rows()},
+            nodes={rows.type.name: self.records.counts(rows) for rows in batch.node_rows()},
+            edges={rows.type.name: self.records.counts(rows) for rows in batch.edge_rows()},
             rejected=rejected,
             quarantine=str(self._call.on_error) if rejected and not self._call.is_dry_run else None,
             is_dry_run=self._call.is_dry_run,
@@ -208,70 +189,21 @@ class _Load:
 
     def _written(self, head: Head, batch: Batch, result: LoadResult) -> LoadResult:
         call = self._call
-        writer = _Writer(call, self._session.blob_sources)
         done = write_tables(
             self._session,
-            [write for rows in (*batch.node_rows(), *batch.edge_rows()) for write in writer.writes(rows)],
+            self.records.writes(batch),
             operation=OPERATION,
             actor=call.actor,
             base=head,
-            requirements=batch.requirements,
+            requirements=self.records.requirements(batch),
             message=call.message,
             idempotency_key=call.idempotency_key,
             affected=result.affected,
             summary=result.summary(),
+            armed=self.records.armed,
         )
         if done is None:
             return result
         if done.was_there:
             return result_of(done.commit, call, batch.view.catalog)
         return replace(result, commit_id=done.commit.id)
-
-
-def _counts(rows: Incoming) -> TypeCounts:
-    is_kept = ~rows.is_out
-    known = int((rows.exists & is_kept).sum())
-    read = int(is_kept.sum())
-    unchanged = int((rows.is_unchanged & is_kept).sum())
-    return TypeCounts(
-        read=read,
-        inserted=read - known,
-        updated=known - unchanged,
-        unchanged=unchanged,
-        deleted=rows.table.count() - known if rows.replaces_all else 0,
-    )
-
-
-class _Writer:
-    """The rows of every type on their way into their tables."""
-
-    def __init__(self, call: LoadCall, blobs: BlobSources) -> None:
-        self._call, self._blobs = call, blobs
-        self._rows = self._open = 0
-
-    def writes(self, rows: Incoming) -> Iterator[TableWrite]:
-        """What happens to a type's table: nothing, or one write."""
-        key = rows.type.table_key
-        is_written = ~rows.is_out & ~rows.is_unchanged
-        if not is_written.any() and not (rows.replaces_all and rows.table.count()):
-            return
-        self._open += 1
-        stream = RowStream(
-            batches=lambda: self._told(redeemed(rows.type, merged_batches(rows, is_written), rows.table, self._blobs))
-        )
-        if rows.replaces_all:
-            yield TableWrite(table_key=key, overwrite=stream)
-        elif rows.exists[is_written].any():
-            replaced = rows.ids().filter(pa.array(is_written & rows.exists))
-            yield TableWrite(table_key=key, upsert=replace(stream, keys=replaced))
-        else:
-            yield TableWrite(table_key=key, append=stream)
-
-    def _told(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            self._rows += batch.num_rows
-            self._call.tell("write", self._rows)
-            yield batch
-        self._open -= 1
-        if not self._open:
-            self._call.tell("publish", self._rows)

@@ -5,12 +5,14 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from io import TextIOBase
 from itertools import chain
 from typing import BinaryIO, TypeAlias, cast
 
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import ArrowStream
+from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
 from omnigraph.schema.misfit import shown
 from omnigraph.schema.values import BASE64_PREFIX
@@ -35,8 +37,11 @@ def load_input(
 
     Raises:
         TypeError: Something is given that no load can read.
+        BadArgumentError: Nothing is given at all.
         BadInputNameError: A column is named for a type that is not loaded by columns.
     """
+    if data is None and nodes is None and edges is None:
+        raise BadArgumentError("data", "left out", "name what to load: graph JSONL, or rows by `nodes` and `edges`")
     maps = parse_maps(f"{target}={column}" for target, column in (columns or {}).items())
     typed = (
         *(_typed(name, one, maps.pop(name, {}), is_edge=False) for name, one in (nodes or {}).items()),
@@ -103,7 +108,8 @@ def _lines(records: Iterable[Record]) -> Iterator[bytes]:
             # A NaN is written as such: reading refuses it, as every other value that does not fit.
             line = json.dumps(record, default=_json_form).encode() + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
-            raise RecordError(RECORDS, number, None, None, None, str(error), "record") from error
+            type_, name = _place(record)
+            raise RecordError(RECORDS, number, type_, name, None, str(error), "record") from error
         parts.append(line)
         held += len(line)
         if held >= _CHUNK_BYTES:
@@ -113,6 +119,18 @@ def _lines(records: Iterable[Record]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
+def _place(record: Record) -> tuple[str | None, str | None]:
+    """Type and property of the first value that has no JSON form, where it is a property's."""
+    data = record.get("data") if isinstance(record, Mapping) else None
+    type_ = next((name for end in ("type", "edge") if isinstance(name := record.get(end), str)), None)
+    for name, value in data.items() if isinstance(data, Mapping) else ():
+        try:
+            json.dumps(value, default=_json_form)
+        except (TypeError, ValueError, RecursionError):
+            return type_, str(name)
+    return type_, None
+
+
 def _json_form(value: object) -> object:
     """The JSON form of a Python value that has one beyond those that `json` knows."""
     match value:
@@ -120,6 +138,9 @@ def _json_form(value: object) -> object:
             return dict(value)
         case datetime() | date():
             return value.isoformat()
+        case Decimal():
+            msg = f"{value} is a Decimal, and numbers are F64 or whole here; give float(…), int(…) or its text"
+            raise TypeError(msg)
         case bytes() | bytearray() | memoryview():
             return BASE64_PREFIX + base64.b64encode(value).decode()
         case _:

@@ -17,12 +17,16 @@ _WHOLE = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a load is: `read`, `check`, `write` or `publish`, the rows and bytes of that phase so far."""
+    """How far a load is: `read`, `check`, `write` or `publish`, the rows and bytes of that phase so far.
+
+    Before them there is `engine`, where that was left open; then `detail` says which one it is, and why.
+    """
 
     phase: str
     rows: int = 0
     bytes: int = 0
     total_bytes: int | None = None
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +45,19 @@ class LoadCall:
     on_error: Path | None = None
     max_errors: int | None = None
     is_dry_run: bool = False
+    only_known: bool = False
+    """Whether records of a merge whose row is not there are passed over, and don't make one."""
     progress: Callable[[Progress], None] | None = None
 
     def tell(self, phase: str, rows: int, done: int = 0, total: int | None = None) -> None:
         """Say how far the load is, to whoever wants to know."""
         if self.progress is not None:
             self.progress(Progress(phase=phase, rows=rows, bytes=done, total_bytes=total))
+
+    def tell_engine(self, detail: str) -> None:
+        """Say who does it, and why."""
+        if self.progress is not None:
+            self.progress(Progress(phase="engine", detail=detail))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,22 @@ class BadInputNameError(OmnigraphError):
         return f"`{self.text}` is not of the form `{self.form}`"
 
 
+class TypeKindError(OmnigraphError):
+    """Rows of a node type are given as edges, or the other way round."""
+
+    kind = Kind.USAGE
+    code = "type_kind"
+
+    def __init__(self, name: str, is_edge: bool) -> None:
+        super().__init__(name, is_edge)
+        self.name, self.is_edge = name, is_edge
+
+    def __str__(self) -> str:
+        if self.is_edge:
+            return f"`{self.name}` is an edge type, and its rows are given as nodes; give them by `edges` (--edge)"
+        return f"`{self.name}` is a node type, and its rows are given as edges; give them by `nodes` (--node)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSource:
     """Graph JSONL: a path (also a directory or pattern), or bytes that are read once; then `name` is for messages."""
@@ -149,6 +165,7 @@ def expand_inputs(
         NoInputError: A directory or pattern stands for no file.
         FileFormatError: The ending of a file's name is none that can be loaded.
         TypeMissingError: A type's name is not known.
+        TypeKindError: Rows of a node type are given as edges, or the other way round.
         InputTwiceError: A file is named twice.
     """
     found: list[OneInput] = []
@@ -160,12 +177,17 @@ def expand_inputs(
     return tuple(found)
 
 
-def typed_source(text: str, *, is_edge: bool, columns: Mapping[str, Mapping[str, str]]) -> TypedSource:
-    """The source of a text `Person=people.parquet`, as the command line takes it."""
-    name, sign, path = text.partition("=")
-    if not (sign and name and path):
-        raise BadInputNameError(text, "Type=path")
-    return TypedSource(type=name, is_edge=is_edge, data=path, columns=columns.get(name, {}))
+def total_bytes(given: LoadInput) -> int | None:
+    """How many bytes its files have; None when part of it is no file. Raises what `expand_inputs` says of paths."""
+    paths: list[PathLike] = []
+    for data in (one.data for one in (*given.graph, *given.typed)):
+        if isinstance(data, str | os.PathLike):
+            paths.append(data)
+        elif isinstance(data, tuple):
+            paths += data
+        else:
+            return None
+    return sum(_size(file) for path in paths for file in _files(path))
 
 
 def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -224,6 +246,8 @@ def _type_of(source: TypedSource, catalog: Catalog) -> AnyType:
     known: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
     found = catalog.edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
     if found is None:
+        if source.type in (catalog.nodes if source.is_edge else catalog.edges):
+            raise TypeKindError(source.type, not source.is_edge)
         raise TypeMissingError(source.type, closest(source.type, known))
     return found
 

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2b
+from itertools import chain, repeat
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.commit.manifest_log import Head
@@ -18,7 +21,8 @@ from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.engine.writing.pending import Pending, PendingTable
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.errors import NotAMutationError
-from omnigraph.lang.query_ast import Insert, Query, Read
+from omnigraph.lang.printer import print_queries
+from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
 from omnigraph.lang.source import Source
 from omnigraph.ops.choose import choose_query
 from omnigraph.ops.retry import rerun_on_conflict
@@ -78,7 +82,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
         SourceError, QueryMissingError, QueryAmbiguousError, NotAMutationError, ParameterError: The call is wrong.
         ConstraintError: The result would break the schema.
         ConflictError: Somebody else changed what this relied on, or `if_commit` is not the head.
-        KeyReusedError: The actor's idempotency key belongs to another kind of request.
+        KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
     """
     if session.is_read_only:
         raise ReadOnlyError(session.uri)
@@ -88,19 +92,19 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     now = session.runtime.clock.now()
     is_blind = call.if_commit is None and all(isinstance(statement, Insert) for statement in chosen.body)
     if is_blind:
-        return rerun_on_conflict(session.runtime, lambda: _attempt(session, call, chosen, now))
+        looks = chain([session.recent], repeat(session.head))
+        return rerun_on_conflict(session.runtime, lambda: _attempt(session, call, chosen, now, next(looks)()))
     try:
-        return _attempt(session, call, chosen, now)
+        return _attempt(session, call, chosen, now, session.head())
     except ConflictError:
-        if _done_before(session, session.head(), call) is None:
+        if _done_before(session, session.head(), call, chosen) is None:
             raise
-    return _attempt(session, call, chosen, now)  # the faster one was this very call
+    return _attempt(session, call, chosen, now, session.head())  # the faster one was this very call
 
 
-def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime) -> MutationResult:
-    head = session.head()
+def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime, head: Head) -> MutationResult:
     snapshot = head.snapshot
-    earlier = _done_before(session, head, call)
+    earlier = _done_before(session, head, call, chosen)
     if earlier is not None:
         return _result(chosen.name.text, snapshot.branch, earlier)
     catalog = session.catalog(snapshot)
@@ -122,6 +126,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime)
         requirements=(*read, *checked),
         message=call.message,
         idempotency_key=call.idempotency_key,
+        request=_request(call, chosen),
         if_commit=call.if_commit,
         affected=affected,
     )
@@ -149,8 +154,24 @@ def _write(table: PendingTable) -> TableWrite:
     return TableWrite(table_key=key, append=rows) if table.is_append else TableWrite(table_key=key, upsert=rows)
 
 
-def _done_before(session: Session, head: Head, call: MutationCall) -> Commit | None:
-    return earlier_try(session.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key)
+def _done_before(session: Session, head: Head, call: MutationCall, chosen: Query) -> Commit | None:
+    return earlier_try(
+        session.log,
+        head,
+        operation=OPERATION,
+        actor=call.actor,
+        key=call.idempotency_key,
+        request=_request(call, chosen),
+    )
+
+
+def _request(call: MutationCall, chosen: Query) -> str | None:
+    """A digest of what a call with a key asks for: the query, however it is laid out, and its parameters."""
+    if call.idempotency_key is None:
+        return None
+    text = print_queries(QueryFile(queries=(chosen,), span=chosen.span))
+    params = msgspec.json.encode(dict(call.params), enc_hook=repr, order="deterministic")
+    return blake2b(text.encode() + b"\0" + params, digest_size=16).hexdigest()
 
 
 def _result(query_name: str, branch: str, commit: Commit) -> MutationResult:

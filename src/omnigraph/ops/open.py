@@ -1,6 +1,6 @@
 """Open a graph: check its format, and clear up after writers that died."""
 
-from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.recovery import Report, recover
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.session import Session
@@ -28,15 +28,18 @@ def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived
     if is_read_only:
         session.log.newest_readable()
     else:
-        session.head()
-        heal(session)
+        heal(session, session.head())
     return session
 
 
-def heal(session: Session) -> Report | None:
-    """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run."""
+def heal(session: Session, head: Head) -> Report | None:
+    """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run.
+
+    `head` is a state of main, which tells of branches whose deletion was not finished.
+    """
     try:
-        return recover(session.store, session.log)
+        session.branches.finish_deletions(head)
+        return recover(session.store, session.branches.main)
     except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
         is_bug = not isinstance(error, OmnigraphError)
         log.warning("recovery of %s did not run: %s", session.uri, error, exc_info=is_bug)

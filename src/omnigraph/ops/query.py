@@ -8,11 +8,9 @@ from datetime import datetime
 import pyarrow as pa
 
 from omnigraph.commit.records import MAIN, Snapshot
-from omnigraph.commit.refs import require_branch
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embedders.choose import query_embedding
 from omnigraph.engine.output.finish import Answer, bounds, finish
-from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.result import Result, Target
@@ -70,16 +68,16 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     """
     snapshot = snapshot_of(session, call)
     planned, reading = begin(session, call, snapshot, budget or budget_of(session, call))
-    answer = finish(planned, solve(plan_read(planned, reading), reading), reading)
+    plan = session.plans.get(planned, snapshot, reading)
+    answer = finish(planned, solve(plan, reading), reading)
     return _result(session, call, snapshot, answer)
 
 
 def snapshot_of(session: Session, call: QueryCall) -> Snapshot:
     """The state that a call asks for."""
-    require_branch(session.log, call.branch)
     if call.snapshot is not None and call.at is not None:
         raise TargetAmbiguousError
-    return session.snapshot(commit_id=call.snapshot, at=call.at)
+    return session.on(call.branch).snapshot(commit_id=call.snapshot, at=call.at)
 
 
 def budget_of(session: Session, call: QueryCall) -> Budget:

@@ -15,6 +15,7 @@ from omnigraph.ops.actors import check_signature
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.staging import (
+    Change,
     RowStream,
     Staged,
     Witness,
@@ -27,18 +28,25 @@ from omnigraph.storage.staging import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWrite:
-    """What happens to one table: exactly one of the four is given."""
+    """What happens to one table: exactly one of the five is given."""
 
     table_key: str
     append: pa.Table | RowStream | None = None
     upsert: pa.Table | RowStream | None = None
     delete: Sequence[str] | None = None
     overwrite: pa.Table | RowStream | None = None
+    staged: Staged | None = None
+    """Files that somebody else has written already, for the version that the write is based on."""
 
     def __post_init__(self) -> None:
-        given = [part for part in (self.append, self.upsert, self.delete, self.overwrite) if part is not None]
-        if len(given) != 1:
-            raise ValueError(f"a write of {self.table_key} is one of append, upsert, delete, overwrite")
+        parts = (self.append, self.upsert, self.delete, self.overwrite, self.staged)
+        if len([part for part in parts if part is not None]) != 1:
+            raise ValueError(f"a write of {self.table_key} is one of append, upsert, delete, overwrite, staged")
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether no row of the table stays."""
+        return self.overwrite is not None or (self.staged is not None and self.staged.change is Change.OVERWRITE)
 
     @property
     def is_streamed(self) -> bool:
@@ -47,13 +55,15 @@ class TableWrite:
 
     def stage(self, table: Table, witness: Witness) -> Staged:
         """Write the files, invisible."""
+        if self.staged is not None:
+            return self.staged
         if self.append is not None:
             return stage_append(table, self.append, witness)
         if self.upsert is not None:
             return stage_upsert(table, self.upsert, witness)
         if self.delete is not None:
             return stage_delete(table, self.delete)
-        assert self.overwrite is not None  # noqa: S101 - one of the four, see above
+        assert self.overwrite is not None  # noqa: S101 - one of the five, see above
         return stage_overwrite(table, self.overwrite, witness)
 
 
@@ -67,31 +77,35 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     requirements: Sequence[Requirement] = (),
     message: str | None = None,
     idempotency_key: str | None = None,
+    request: str | None = None,
     if_commit: str | None = None,
     affected: tuple[int, int] | None = None,
     summary: Mapping[str, Mapping[str, int]] | None = None,
+    armed: Armed | None = None,
 ) -> Committed | None:
     """One commit of all writes, or none; None when nothing would change.
 
     An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke,
-    KeyReusedError when the actor's key belongs to another operation.
-    Streamed rows are announced before they are written, so that nothing of them is left when the process dies.
+    KeyReusedError when the actor's key belongs to another operation, or its `request` is another one.
+    Streamed rows are announced before they are written, so that nothing of them is left when the process dies; by
+    `armed`, if the caller has done that already.
     """
     session.check_writable()
     check_signature(actor, message, idempotency_key)
     if requirements and base is None:
         raise ValueError("what a write relied on was read from some base: name it")
-    head = session.log.recent() if base is None else base
-    earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key)
+    head = session.recent() if base is None else base
+    earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request)
     if earlier is not None:  # found before staging, since its own rows may stand in the way
         return Committed(earlier, head, was_there=True)
     is_streamed = any(write.is_streamed for write in writes)
-    armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
+    if armed is None and is_streamed:
+        armed = arm(session.log, head, operation=operation, actor=actor)
     moves = _staged(session, head, writes, armed)
     if base is None and not any(move.staged.has_effect for move in moves):
         _forget(session, armed, moves)
         head = session.head()  # a base that no swap will test may be old: look properly before saying so
-        earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key)
+        earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request)
         if earlier is not None:
             return Committed(earlier, head, was_there=True)
         armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
@@ -101,7 +115,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         _forget(session, armed, moves)
         return None
     strict: tuple[Requirement, ...] = (
-        *(TableUnchanged(table_key=write.table_key) for write in writes if write.overwrite is not None),
+        *(TableUnchanged(table_key=write.table_key) for write in writes if write.replaces_all),
         *(  # a delete that found nothing is still part of the write: nobody may have inserted such a row before it
             IdsAbsent(table_key=move.table_key, ids=move.staged.keys)
             for move in moves
@@ -116,6 +130,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         requirements=(*requirements, *strict),
         message=message,
         idempotency_key=idempotency_key,
+        request=request,
         if_commit=if_commit,
         affected=affected,
         summary=summary,

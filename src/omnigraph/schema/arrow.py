@@ -1,6 +1,7 @@
 """Types and tables in Arrow's terms, and back. The only module of this room that knows Arrow.
 
-A field says in its metadata what Arrow can't: the identity of its property, and that it is a Blob or an enum.
+A field says in its metadata what Arrow can't: the identity of its property, that it is a Blob or an enum, and of `id`
+that no key gives it.
 """
 
 from typing import assert_never
@@ -13,6 +14,8 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 TYPE_KEY = b"omnigraph:type"
 IDENTITY_KEY = b"omnigraph:identity"
+MADE_KEY = b"omnigraph:made"
+"""On `id`, when most ids are made here and not by whoever writes the rows."""
 
 ID, SRC, DST = "id", "src", "dst"
 
@@ -74,7 +77,8 @@ def arrow_field(p: Property) -> pa.Field:
 def arrow_schema(type_: NodeType | EdgeType) -> pa.Schema:
     """The schema of a type's table: `id` (for an edge also `src`, `dst`), never null, then its properties in order."""
     own = (ID,) if isinstance(type_, NodeType) else (ID, SRC, DST)
-    ids = [pa.field(name, pa.utf8(), nullable=False) for name in own]
+    made = None if type_.key else {MADE_KEY: b"true"}
+    ids = [pa.field(name, pa.utf8(), nullable=False, metadata=made if name == ID else None) for name in own]
     return pa.schema([*ids, *(arrow_field(p) for p in type_.properties)])
 
 

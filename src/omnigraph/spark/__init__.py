@@ -1,1 +1,1 @@
-"""The data pipeline on Spark."""
+"""The data pipeline on Spark: bulk loads, reads as DataFrames and SQL, exports, upkeep, streams."""

@@ -78,13 +78,17 @@ def parse_place(uri: str) -> Place:
 
 
 class BlobSources:
-    """The places that the settings allow. Safe to share between threads."""
+    """The places that the settings allow. Safe to share between threads, and to send to another process."""
 
     def __init__(self, allowed: Sequence[str], *, limit: int, storage: Mapping[str, str]) -> None:
+        self._given = tuple(allowed)
         self._allowed = sorted((parse_place(uri) for uri in allowed), key=lambda place: -len(place.segments))
         self._limit, self._storage = limit, dict(storage)
         self._lock = threading.Lock()
         self._buckets: dict[str, S3Objects] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _with_places, (self._given, self._limit, self._storage)
 
     def size(self, uri: str) -> int:
         """How many bytes there are to read; BlobSourceError when the URI is not allowed, missing or too large."""
@@ -135,6 +139,10 @@ class BlobSources:
 
     def _too_large(self, uri: str) -> BlobSourceError:
         return BlobSourceError(uri, f"it has more than {self._limit} bytes, the most for one blob")
+
+
+def _with_places(allowed: Sequence[str], limit: int, storage: Mapping[str, str]) -> BlobSources:
+    return BlobSources(allowed, limit=limit, storage=storage)
 
 
 NO_SOURCES = BlobSources((), limit=0, storage={})

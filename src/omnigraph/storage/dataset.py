@@ -118,16 +118,18 @@ class Table:
         batch_rows: int | None = None,
         with_blobs: bool = False,
         with_address: bool = False,
+        fragments: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The matching rows, streamed, in the order of their positions; at most `batch_rows` at once.
+        """The matching rows, of these fragments or of all, streamed in the order of their positions.
 
-        A blob is its description, or `with_blobs` its bytes.
+        At most `batch_rows` come at once. A blob is its description, or `with_blobs` its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
         with read_errors(self.path, self.version):
             yield from dataset.to_batches(
                 columns=None if columns is None else list(columns),
                 filter=where,
+                fragments=None if fragments is None else self._named(fragments),
                 batch_size=batch_rows,
                 with_row_address=with_address,
                 blob_handling="all_binary" if with_blobs else None,

@@ -24,30 +24,29 @@ HASHED_BYTES = 64
 _TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
-def hashes_of(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
-    """A hash for each row of columns without nulls."""
-    total = np.full(len(columns[0]), _SEED, np.uint64)
-    for column in columns:
+def hashes_of(columns: Sequence[pa.Array | pa.ChunkedArray], seed: np.uint64 = _SEED) -> Hashes:
+    """A hash for each row of columns without nulls; of a single column of texts, what `Texts.hashes` gives.
+
+    With a seed of the caller's, hashes of several processes can be compared.
+    """
+    total = np.empty(len(columns[0]), np.uint64)
+    for number, column in enumerate(columns):
         start = 0
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
             for at in range(0, len(chunk), BLOCK_ROWS):
                 block = chunk.slice(at, BLOCK_ROWS)
-                own = _text_hashes(block) if block.type in _TEXTS else _number_hashes(block)
-                total[start : start + len(block)] = _mixed(total[start : start + len(block)], own)
+                own = Texts(block).hashes(seed) if block.type in _TEXTS else _mixed(_number_hashes(block) ^ seed)
+                rows = slice(start, start + len(block))
+                total[rows] = _mixed(total[rows] ^ own) if number else own
                 start += len(block)
     return total
 
 
-def seeded(hashes: Hashes) -> Hashes:
-    """The hashes of one column, as `hashes_of` gives them."""
-    return _mixed(np.full(len(hashes), _SEED, np.uint64), hashes)
-
-
-def _mixed(total: Hashes, words: Hashes) -> Hashes:
-    mixed = total ^ words
-    mixed *= _FACTOR
-    mixed ^= mixed >> _SHIFT
-    return mixed
+def _mixed(words: Hashes) -> Hashes:
+    """Words of their own memory, in which every bit now depends on many."""
+    words *= _FACTOR
+    words ^= words >> _SHIFT
+    return words
 
 
 def _number_hashes(column: pa.Array) -> Hashes:
@@ -57,10 +56,6 @@ def _number_hashes(column: pa.Array) -> Hashes:
         return np.asarray(column.cast(pa.float64())).view(np.uint64)
     width = pa.int32() if column.type.bit_width == 32 else pa.int64()
     return np.asarray(column.view(width)).astype(np.int64).view(np.uint64)
-
-
-def _text_hashes(column: pa.Array) -> Hashes:
-    return Texts(column).hashes()
 
 
 def longest_text(column: pa.Array) -> int:
@@ -86,17 +81,20 @@ class Texts:
         self._starts, self.lengths = bounds[:-1] - first, np.diff(bounds)
         self.shortest, self.longest = (int(self.lengths.min()), int(self.lengths.max())) if len(column) else (0, 0)
 
-    def hashes(self) -> Hashes:
+    def hashes(self, seed: np.uint64 = _SEED) -> Hashes:
         """The hash of every text: of a long one, only of its beginning and its end."""
-        hashes = _mixed(np.full(len(self.column), _SEED, np.uint64), self.lengths.astype(np.uint64))
+        hashes = _mixed(self.lengths.astype(np.uint64) ^ seed)
         for number in range(self.word_count):
-            words = _mixed(hashes, self.word(number))
-            hashes = words if 8 * number < self.shortest else np.where(self.lengths > 8 * number, words, hashes)
+            words = _mixed(hashes ^ self.word(number))
+            if 8 * number < self.shortest:
+                hashes = words
+            else:
+                np.copyto(hashes, words, where=self.lengths > 8 * number)
         if self.longest > HASHED_BYTES:
             is_long = self.lengths > HASHED_BYTES
             ends = (self._starts + self.lengths)[is_long]
             for back in range(8, HASHED_BYTES + 8, 8):
-                hashes[is_long] = _mixed(hashes[is_long], self._words[ends - back])
+                hashes[is_long] = _mixed(hashes[is_long] ^ self._words[ends - back])
         return hashes
 
     @property

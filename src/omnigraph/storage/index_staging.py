@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from lance import Index
 from lance.dataset import IndexFile
 from lance.lance import Bitmap
 
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.staging import Change, Staged
@@ -19,6 +21,125 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 """What a kind of index is built with, by Lance's names."""
+
+
+_KINDS = {"BTree": "BTREE", "Bitmap": "BITMAP", "Inverted": "INVERTED", "LabelList": "LABEL_LIST"}
+"""What Lance calls the kinds of stored indexes, and how they are asked for."""
+_UNTRAINABLE = "KMeans cannot train"
+
+
+class OutdatedSegmentError(OmnigraphError):
+    """An index segment was built from fragments that the table does not have any more, or that others have indexed."""
+
+    kind = Kind.CONFLICT
+    code = "index_segment_outdated"
+
+    def __init__(self, path: str, index: str) -> None:
+        super().__init__(path, index)
+        self.path, self.index = path, index
+
+    def __str__(self) -> str:
+        return (
+            f"the index {self.index} was built from rows of {self.path} that were rewritten or indexed meanwhile:"
+            " build it again"
+        )
+
+
+class IndexUntrainableError(OmnigraphError):
+    """A vector index can't be built of what the column holds: it has no vector, or none with a direction."""
+
+    kind = Kind.INVALID
+    code = "index_untrainable"
+
+    def __init__(self, path: str, index: str) -> None:
+        super().__init__(path, index)
+        self.path, self.index = path, index
+
+    def __str__(self) -> str:
+        return (
+            f"the index {self.index} of {self.path} can't be built yet: its rows have no vectors to learn from;"
+            " run `omnigraph optimize` again when they have"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a stored index: what it covers, and how a replacement names it."""
+
+    uuid: str
+    fragments: frozenset[int]
+    """Fragments of the version, by number; some may be gone."""
+    nbytes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIndex:
+    """An index of one version of a table."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: str
+    """As it is asked for: BTREE, BITMAP, INVERTED, LABEL_LIST, or a kind of vector index."""
+    segments: tuple[Segment, ...]
+
+    @property
+    def follows_rows(self) -> bool:
+        """Whether it knows rows by the numbers that they keep when they are rewritten, and so stays complete.
+
+        A BTREE knows them by their places, and loses what is rewritten.
+        """
+        return self.kind != "BTREE"
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its files."""
+        return sum(one.nbytes for one in self.segments)
+
+
+def stored_indexes(table: Table) -> tuple[StoredIndex, ...]:
+    """The indexes of a version, by name."""
+    dataset = table.handles.open(table.path, table.version)
+    with counted(table.handles.store.runtime.telemetry, "table"), store_errors(f"list the indexes of {table.path}"):
+        found = dataset.describe_indices()
+    made = [
+        StoredIndex(
+            name=index.name,
+            columns=tuple(index.field_names),
+            kind=_KINDS.get(index.index_type, index.index_type.upper()),
+            segments=tuple(
+                Segment(
+                    uuid=str(segment.uuid),
+                    fragments=frozenset(segment.fragment_ids),
+                    nbytes=segment.size_bytes or 0,
+                    text=index_to_json(_described(index.name, index.fields, segment)),
+                )
+                for segment in index.segments
+            ),
+        )
+        for index in found
+    ]
+    return tuple(sorted(made, key=lambda index: index.name))
+
+
+def build_segment(
+    table: Table, column: str, kind: str, name: str, fragments: Sequence[int], settings: Settings | None = None
+) -> str:
+    """Build one segment over these fragments, as text; IndexUntrainableError where vectors can't be learnt from."""
+    dataset = table.handles.open(table.path, table.version)
+    store = table.handles.store
+    with counted(store.runtime.telemetry, "table"), store_errors(f"build the index {name} of {table.path}"):
+        try:
+            segment = dataset.create_index_uncommitted(
+                column, kind, name=name, replace=True, fragment_ids=list(fragments), **dict(settings or {})
+            )
+        except RuntimeError as error:
+            if _UNTRAINABLE in str(error):
+                raise IndexUntrainableError(table.path, name) from error
+            raise
+        if kind == "INVERTED":
+            segment = dataset.merge_existing_index_segments([segment])
+    return index_to_json(segment)
 
 
 def stage_index(
@@ -35,29 +156,33 @@ def stage_index(
     Segments of the same name that cover one of the fragments are replaced: left beside the new one they would
     give every hit twice.
     """
-    dataset = table.handles.open(table.path, table.version)
-    covered = [f.fragment_id for f in dataset.get_fragments()] if fragments is None else list(fragments)
-    store = table.handles.store
-    with counted(store.runtime.telemetry, "table"), store_errors(f"build the index {name} of {table.path}"):
-        segment = dataset.create_index_uncommitted(
-            column, kind, name=name, replace=True, fragment_ids=covered, **dict(settings or {})
-        )
-        if kind == "INVERTED":
-            segment = dataset.merge_existing_index_segments([segment])
-        replaced = [
-            _described(index.name, index.fields, segment)
-            for index in dataset.describe_indices()
-            for segment in index.segments
-            if index.name == name and set(segment.fragment_ids) & set(covered)
-        ]
+    covered = {one.number for one in table.fragments()} if fragments is None else set(fragments)
+    built = build_segment(table, column, kind, name, sorted(covered), settings)
+    replaced = [
+        segment.text
+        for index in stored_indexes(table)
+        for segment in index.segments
+        if index.name == name and segment.fragments & covered
+    ]
+    return stage_segments(table, [built], replaced)
+
+
+def stage_segments(table: Table, built: Sequence[str], replaced: Sequence[str]) -> Staged:
+    """A staged write of segments that were built already; those that they replace go in the same version."""
     return Staged(
         change=Change.INDEX,
         path=table.path,
         base=table.version,
         base_rows=table.count(),
-        indexes=(index_to_json(segment),),
-        replaced_indexes=tuple(index_to_json(index) for index in replaced),
+        indexes=tuple(built),
+        replaced_indexes=tuple(replaced),
     )
+
+
+def segment_files(path: str, text: str) -> tuple[str, ...]:
+    """The files of a segment of a table, relative to the root."""
+    segment = json.loads(text)
+    return tuple(f"{path}/_indices/{segment['uuid']}/{file}" for file, _ in segment["files"])
 
 
 def index_to_json(index: Index) -> str:

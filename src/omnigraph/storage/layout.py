@@ -38,9 +38,19 @@ def table_path(kind: str, type_name: str, incarnation: int = 1) -> str:
     return f"{NODES if kind == 'node' else EDGES}/{fnv1a64(type_name)}{suffix}"
 
 
+def branch_path(branch_id: str) -> str:
+    """The manifest of a branch other than main."""
+    return f"{BRANCHES}/{branch_id}"
+
+
 def sidecar_key(operation_id: str) -> str:
     """The control object of an operation in flight."""
     return f"{RECOVERY}/{operation_id}.json"
+
+
+def job_key(operation_id: str, name: str) -> str:
+    """An object that the tasks of an operation in flight keep for each other: notes of files, scratch."""
+    return f"{RECOVERY}/{operation_id}-{name}"
 
 
 def derived_key(kind: str, tables: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
+from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import existing
 from omnigraph.storage.requests import counted, store_errors
 
@@ -37,6 +38,8 @@ class Change(Enum):
     DELETE = "delete"
     OVERWRITE = "overwrite"
     INDEX = "index"
+    REWRITE = "rewrite"
+    SCHEMA = "schema"
 
 
 class StagedDecodeError(OmnigraphError):
@@ -67,20 +70,18 @@ class DuplicateRowError(OmnigraphError):
         return f"two rows for {self.path} have the id `{self.row_id}`; give each id once"
 
 
-class OutdatedSegmentError(OmnigraphError):
-    """An index segment was built from fragments that the table does not have any more."""
+class OutdatedColumnsError(OmnigraphError):
+    """Columns were changed of a version that is not the table's newest any more: stage the change again."""
 
     kind = Kind.CONFLICT
-    code = "index_segment_outdated"
+    code = "columns_outdated"
 
-    def __init__(self, path: str, index: str) -> None:
-        super().__init__(path, index)
-        self.path, self.index = path, index
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
     def __str__(self) -> str:
-        return (
-            f"the index {self.index} was built from rows of {self.path} that were rewritten meanwhile: build it again"
-        )
+        return f"the columns of {self.path} were to be changed, and its files were rewritten meanwhile: retry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,16 @@ class Staged:
     """New index segments, as JSON (see `index_staging`)."""
     replaced_indexes: tuple[str, ...] = ()
     """Segments that the new ones take the place of."""
+    rewrites: tuple[str, ...] = ()
+    """Groups of fragments that others take the place of, with the same rows, as JSON (see `rewriting`)."""
+    origin: int = 0
+    """The version that the groups were read from, whatever `base` is by now."""
+    preview: int = 0
+    """A version that is never published: `origin` with the groups in place, for who has to read or index them."""
+    fields: tuple[str, ...] = ()
+    """The fields that the table's columns shall be, as Lance writes them, in hexadecimal (see `schema_staging`)."""
+    fragments: tuple[str, ...] = ()
+    """All fragments with the files of new columns, as Lance's JSON."""
 
     @property
     def rows_after(self) -> int:
@@ -119,16 +130,23 @@ class Staged:
     @property
     def has_effect(self) -> bool:
         """Whether applying this changes the table at all."""
-        return bool(self.written or self.taken_rows or self.indexes or self.change is Change.OVERWRITE)
+        maintenance = self.indexes or self.replaced_indexes or self.rewrites
+        replaced = self.change is Change.OVERWRITE or self.fields
+        return bool(self.written or self.taken_rows or maintenance or replaced)
 
     @property
     def files(self) -> tuple[str, ...]:
         """Every file this write made, relative to the root: what to flush, and what to reclaim when it dies."""
-        data = [f"{self.path}/data/{file['path']}" for text in self.written for file in json.loads(text)["files"]]
-        deletions = [f"{self.path}/{deletion_path(json.loads(text))}" for text in self.updated]
+        groups = [json.loads(text) for text in self.rewrites]
+        written = [*map(json.loads, self.written), *(fragment for group in groups for fragment in group["written"])]
+        data = [f"{self.path}/data/{file['path']}" for fragment in written for file in fragment["files"]]
+        placed = [fragment for group in groups for fragment in group["new"]]
+        lessened = [*map(json.loads, self.updated), *(one for one in placed if _has_deletions(one))]
+        deletions = [f"{self.path}/{deletion_path(fragment)}" for fragment in lessened]
         segments = [json.loads(text) for text in self.indexes]
         indexes = [f"{self.path}/_indices/{one['uuid']}/{file}" for one in segments for file, _ in one["files"]]
-        return (*data, *self.blobs, *deletions, *indexes)
+        previews = [f"{self.path}/{detached_file(self.preview)}"] if self.preview else []
+        return (*data, *self.blobs, *deletions, *indexes, *previews)
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON; versions are text because they exceed 2^63."""
@@ -146,6 +164,11 @@ class Staged:
             "base_rows": self.base_rows,
             "indexes": list(self.indexes),
             "replaced_indexes": list(self.replaced_indexes),
+            "rewrites": list(self.rewrites),
+            "fields": list(self.fields),
+            "fragments": list(self.fragments),
+            "origin": str(self.origin),
+            "preview": str(self.preview),
         }
 
     @classmethod
@@ -169,6 +192,11 @@ class Staged:
                 base_rows=_count(data["base_rows"]),
                 indexes=_texts(data["indexes"]),
                 replaced_indexes=_texts(data["replaced_indexes"]),
+                rewrites=_texts(data["rewrites"]),
+                fields=_texts(data["fields"]),
+                fragments=_texts(data["fragments"]),
+                origin=int(_text(data["origin"])),
+                preview=int(_text(data["preview"])),
             )
         except ValueError as error:
             raise StagedDecodeError(str(error)) from error
@@ -252,7 +280,7 @@ def stage_fragments(
         base=table.version,
         written=tuple(fragments),
         written_rows=rows,
-        blobs=_blob_files(table, fragments),
+        blobs=blob_files(table, fragments),
         keys=pa.array(keys, pa.string()),
         base_rows=table.count(),
     )
@@ -262,24 +290,13 @@ def stage_fragments(
 def restage(staged: Staged, table: Table) -> Staged:
     """The same write on another version: written fragments are reused, deletions are computed anew.
 
-    An index segment fits only while the fragments it was built from are what they were; else OutdatedSegmentError.
+    Maintenance has its own way to move: see `rewriting.carried`. OutdatedColumnsError for a change of columns, which
+    is of all files of one version.
     """
-    if staged.indexes:
-        _check_segments(staged, table)
+    if staged.fields:
+        raise OutdatedColumnsError(staged.path)
     moved = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
     return _with_deletions(moved, table)
-
-
-def _check_segments(staged: Staged, table: Table) -> None:
-    """Rows may have been deleted from the fragments, which an index bears; their files may not have changed."""
-    before = table.handles.open(staged.path, staged.base)
-    after = table.handles.open(table.path, table.version)
-    there = {fragment.fragment_id: fragment.metadata.files for fragment in after.get_fragments()}
-    known = {fragment.fragment_id: fragment.metadata.files for fragment in before.get_fragments()}
-    for text in staged.indexes:
-        segment = json.loads(text)
-        if any(there.get(number) != known[number] for number in segment["fragment_ids"]):
-            raise OutdatedSegmentError(table.path, segment["name"])
 
 
 def deletion_path(fragment: Mapping[str, object]) -> str:
@@ -297,21 +314,22 @@ def _staged(
     keys: pa.Array | None = None,
     witness: Witness = NOBODY,
 ) -> Staged:
-    written = () if rows is None else _write(table, rows, witness)
+    written = () if rows is None else write_rows(table, rows, witness)
     staged = Staged(
         change=change,
         path=table.path,
         base=table.version,
         written=written,
         written_rows=sum(json.loads(text)["physical_rows"] for text in written),
-        blobs=_blob_files(table, written),
+        blobs=blob_files(table, written),
         keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
     )
     return _with_deletions(staged, table)
 
 
-def _write(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tuple[str, ...]:
+def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tuple[str, ...]:
+    """Files of these rows, invisible: the fragments, as Lance's JSON."""
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
     source = _Source(rows, dataset.schema)
@@ -379,14 +397,14 @@ class _Noting(FragmentWriteProgress):
         """The file is open, and has no name of its own yet."""
         del fragment, kwargs
         with self._keeping_failure():
-            self._witness.begun(_open_files(self._table))
+            self._witness.begun(open_files(self._table))
 
     def complete(self, fragment: FragmentMetadata, **kwargs: object) -> None:
         """The file has its name."""
         del kwargs
         with self._keeping_failure():
             files = [f"{self._table.path}/data/{file.path}" for file in fragment.files]
-            self._witness.made([*files, *_blob_files(self._table, [json.dumps(fragment.to_json())])])
+            self._witness.made([*files, *blob_files(self._table, [json.dumps(fragment.to_json())])])
 
     @contextmanager
     def _keeping_failure(self) -> Iterator[None]:
@@ -400,7 +418,7 @@ class _Noting(FragmentWriteProgress):
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
-def _open_files(table: Table) -> list[str]:
+def open_files(table: Table) -> list[str]:
     """The files that this process is writing for a table, where the system can tell: on Linux, on a local disk.
 
     Lance writes a file under a name that it tells nobody. An object store keeps nothing of an upload that broke off.
@@ -434,7 +452,7 @@ def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.cast(schema) if rows.schema != schema else rows
 
 
-def _blob_files(table: Table, written: Sequence[str]) -> tuple[str, ...]:
+def blob_files(table: Table, written: Sequence[str]) -> tuple[str, ...]:
     """Lance puts the large values of a data file into a directory of its name."""
     if not written or not any(is_blob(field) for field in table.schema):
         return ()
@@ -464,6 +482,10 @@ def _with_deletions(staged: Staged, table: Table) -> Staged:
             else:
                 updated.append(json.dumps(metadata.to_json()))
     return replace(staged, updated=tuple(updated), removed=tuple(removed), taken_rows=len(addresses))
+
+
+def _has_deletions(fragment: Mapping[str, object]) -> bool:
+    return fragment.get("deletion_file") is not None
 
 
 def _text(value: object) -> str:

@@ -13,12 +13,14 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.dataset import is_blob
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.index_staging import index_from_json
 from omnigraph.storage.layout import FORMAT, detached_file, version_file
+from omnigraph.storage.physical import physical_schema
 from omnigraph.storage.requests import counted, store_errors
-from omnigraph.storage.staging import ID, Change, Staged
+from omnigraph.storage.rewriting import rewrite_operation
+from omnigraph.storage.schema_staging import schema_of
+from omnigraph.storage.staging import Change, Staged
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 
@@ -69,31 +71,36 @@ def apply(handles: Handles, staged: Staged, base: int) -> int:
     if staged.base != base and staged.change is not Change.APPEND:
         raise StaleBaseError(staged.path, staged.base, base)
     dataset = handles.open(staged.path, base)
-    operation = _operation(staged, dataset)
+    if staged.change is not Change.REWRITE:
+        return _commit(handles, staged.path, dataset, _operation(staged, dataset))
+    is_previewed = staged.preview and staged.base == staged.origin
+    rewritten = staged.preview if is_previewed else preview(handles, staged)
+    if not staged.indexes and not staged.replaced_indexes:
+        return rewritten
+    made = _commit(handles, staged.path, handles.open(staged.path, rewritten), _index_operation(staged))
+    if not is_previewed:  # it was only a step; a preview goes when its owner needs it no more
+        handles.store.objects.delete(f"{staged.path}/{detached_file(rewritten)}")
+    return made
+
+
+def preview(handles: Handles, staged: Staged) -> int:
+    """A detached version of rewritten fragments alone, for who has to index them; it is not published by itself."""
+    dataset = handles.open(staged.path, staged.base)
+    there = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
+    return _commit(handles, staged.path, dataset, rewrite_operation(staged, there))
+
+
+def _commit(handles: Handles, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
     store = handles.store
-    with counted(store.runtime.telemetry, "table"), store_errors(f"make a version of {staged.path}"):
+    with counted(store.runtime.telemetry, "table"), store_errors(f"make a version of {path}"):
         made = LanceDataset.commit(
             dataset,
-            Transaction(base, operation),
+            Transaction(dataset.version, operation),
             detached=True,
             storage_options=store.lance_options,
         )
-    handles.keep(staged.path, made)
+    handles.keep(path, made)
     return int(made.version)
-
-
-def physical_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema as Lance stores it: `id` is the (unenforced) primary key, blob columns are Lance blobs."""
-    fields = []
-    for field in schema:
-        metadata = dict(field.metadata or {})
-        if is_blob(field):
-            fields.append(lance.blob_field(field.name, nullable=field.nullable).with_metadata(metadata))
-        elif field.name == ID:
-            fields.append(field.with_metadata({**metadata, b"lance-schema:unenforced-primary-key": b"true"}))
-        else:
-            fields.append(field)
-    return pa.schema(fields, schema.metadata)
 
 
 def version_files(path: str, versions: Iterable[int]) -> tuple[str, ...]:
@@ -108,11 +115,18 @@ def _operation(staged: Staged, dataset: LanceDataset) -> LanceOperation.BaseOper
     if staged.change is Change.OVERWRITE:
         return LanceOperation.Overwrite(dataset.lance_schema, written)
     if staged.change is Change.INDEX:
-        new, old = ([index_from_json(text) for text in texts] for texts in (staged.indexes, staged.replaced_indexes))
-        return LanceOperation.CreateIndex(new, old)
+        return _index_operation(staged)
+    if staged.change is Change.SCHEMA:
+        fragments = [FragmentMetadata.from_json(text) for text in staged.fragments]
+        return LanceOperation.Merge(fragments, schema_of(staged, dataset.lance_schema))
     updated = [FragmentMetadata.from_json(text) for text in staged.updated]
     if staged.change is Change.DELETE:
         return LanceOperation.Delete(updated, list(staged.removed), json.dumps({"ids": len(staged.keys)}))
     return LanceOperation.Update(
         removed_fragment_ids=list(staged.removed), updated_fragments=updated, new_fragments=written, fields_modified=[]
     )
+
+
+def _index_operation(staged: Staged) -> LanceOperation.CreateIndex:
+    new, old = ([index_from_json(text) for text in texts] for texts in (staged.indexes, staged.replaced_indexes))
+    return LanceOperation.CreateIndex(new, old)

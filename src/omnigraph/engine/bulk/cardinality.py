@@ -99,8 +99,10 @@ def _asked(batch: Batch, edge: EdgeType, edges: _Edges) -> pa.Array:
             parts.append(nodes.ids().filter(pa.array(is_new)))
         takes_all_edges = edges.rows is not None and edges.rows.replaces_all
         if takes_all_edges and (nodes is None or not nodes.replaces_all):
-            committed = batch.view.table(batch.view.catalog.nodes[edge.source]).scan([ID])
-            parts.append(one_array(committed.column(ID)))
+            committed = one_array(batch.view.table(batch.view.catalog.nodes[edge.source]).scan([ID]).column(ID))
+            if edges.rows is not None and edges.rows.rest is not None:
+                committed = committed.filter(pa.array(edges.rows.rest.is_counted(committed)))
+            parts.append(committed)
     return pa.concat_arrays([part.unique() for part in parts]).unique()
 
 

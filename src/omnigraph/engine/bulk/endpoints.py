@@ -54,6 +54,8 @@ def _nodes_there(batch: Batch, node: NodeType, rows: Incoming, column: str) -> t
     is_there = np.zeros(rows.spooled.rows, np.bool_)
     if incoming is not None:
         _mark(is_there, incoming.key_set(), rows, column)
+        if incoming.rest is not None:
+            is_there |= incoming.rest.is_there(rows.column(column))
     nobody = pa.array([], pa.string())
     if is_there.all() or (incoming is not None and incoming.replaces_all):
         return is_there, nobody
@@ -88,6 +90,8 @@ def check_dangling(batch: Batch, node: Incoming) -> list[Requirement]:
     kept = node.kept_ids()
     gone = one_array(node.table.scan([ID]).column(ID))
     gone = gone.filter(pa.array(~is_among(gone, kept)))
+    if node.rest is not None:
+        gone = gone.filter(pa.array(~node.rest.is_there(gone)))
     relied_on: list[Requirement] = []
     if not len(gone):
         return relied_on

@@ -22,6 +22,8 @@ def check_ids(batch: Batch, rows: Incoming, inputs: Inputs) -> None:
     if len(later):
         batch.refuse(rows, _duplicates(rows, later, first, inputs))
     rows.existing = existing(rows.table, rows.ids, rows.spooled.rows)
+    if rows.only_known:
+        rows.is_out |= ~rows.exists
     if rows.mode is LoadMode.APPEND:
         batch.refuse(rows, _taken(rows))
     elif rows.mode is LoadMode.MERGE:

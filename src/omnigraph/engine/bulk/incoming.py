@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from omnigraph.commit.requirement import Requirement
 from omnigraph.engine.bulk.refusals import Refusal, Refusals, Unplaced
+from omnigraph.engine.bulk.rest import Rest
 from omnigraph.engine.bulk.spool import SpooledType
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.column_sets import Mask, Positions, is_ascending_after, one_array, repeats_among
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.hashing import hashes_of
+from omnigraph.storage.hashing import Hashes, hashes_of
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.lookup import Existing
 
@@ -34,7 +35,14 @@ class LoadMode(Enum):
 class Incoming:
     """The rows of one type. Those that checks refuse are out, and count for nothing from then on."""
 
-    def __init__(self, spooled: SpooledType, table: Table, mode: LoadMode, existing: Existing | None = None) -> None:
+    def __init__(
+        self,
+        spooled: SpooledType,
+        table: Table,
+        mode: LoadMode,
+        existing: Existing | None = None,
+        rest: Rest | None = None,
+    ) -> None:
         self.spooled, self.table, self.mode = spooled, table, mode
         self.is_out: Mask = np.zeros(spooled.rows, np.bool_)
         self.existing = existing
@@ -43,8 +51,13 @@ class Incoming:
         """The rows of a merge that say what is there already."""
         self.leaves_out = self.has_unreadable = False
         """Whether the load goes on without refused records, and whether some were refused before they became rows."""
+        self.only_known = False
+        """Whether a row that is not there yet is passed over."""
+        self.rest = rest
+        """The rows of the type that the load has beside these; None when these are all."""
         self._ids: pa.Array | None = None
         self._key_set: tuple[int, KeySet] | None = None
+        self._id_hashes: Hashes | None = None
 
     @property
     def type(self) -> AnyType:
@@ -54,7 +67,8 @@ class Incoming:
     @property
     def replaces_all(self) -> bool:
         """Whether no committed row stays: in an overwrite, unless every record of the type is left out."""
-        is_all_bad = self.leaves_out and bool(self.spooled.rows or self.has_unreadable) and bool(self.is_out.all())
+        has_good = (self.rest is not None and self.rest.rows > 0) or not self.is_out.all()
+        is_all_bad = self.leaves_out and bool(self.spooled.rows or self.has_unreadable) and not has_good
         return self.mode is LoadMode.OVERWRITE and not is_all_bad
 
     @property
@@ -79,7 +93,8 @@ class Incoming:
         """The ids of the rows that are not out, to be asked for many others."""
         out = int(self.is_out.sum())
         if self._key_set is None or self._key_set[0] != out:
-            self._key_set = out, KeySet(self.kept_ids())
+            hashes, self._id_hashes = self._id_hashes, None
+            self._key_set = out, KeySet(self.kept_ids(), None if out else hashes)
         return self._key_set[1]
 
     def repeats(self, names: Sequence[str]) -> tuple[Positions, Positions]:
@@ -89,9 +104,10 @@ class Incoming:
         parts = [hashes_of(batch.columns) for batch in self.spooled.batches(names)]
         if not parts:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        return repeats_among(
-            np.concatenate(parts), lambda rows: [*map(one_array, self.spooled.at(rows, names).columns)]
-        )
+        hashes = np.concatenate(parts)
+        if list(names) == [ID] and isinstance(self.type, NodeType):
+            self._id_hashes = hashes  # for the edges that will ask for these ids
+        return repeats_among(hashes, lambda rows: [*map(one_array, self.spooled.at(rows, names).columns)])
 
     def _is_ascending(self, name: str) -> bool:
         last: pa.Array | None = None

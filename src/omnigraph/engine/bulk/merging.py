@@ -1,16 +1,20 @@
 """The rows of a load as they are stored. In a merge, what a record leaves out is what is there already."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bulk.incoming import Incoming, LoadMode
+from omnigraph.engine.bulk.refusals import LoadError, Problem
 from omnigraph.engine.bulk.spool import left_out_name
+from omnigraph.engine.decoding.read_ahead import read_ahead
 from omnigraph.engine.writing.blob_claims import are_same_blobs, kept_claims
 from omnigraph.engine.writing.blobs import blob_names
 from omnigraph.engine.writing.embedded import without_outdated
+from omnigraph.engine.writing.value_rules import broken_values
+from omnigraph.engine.writing.violations import MOST_SHOWN, shown_value
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.storage.column_sets import Column, Mask, Positions, are_equal, mask_of, one_array
 from omnigraph.storage.dataset import ADDRESS
@@ -30,7 +34,14 @@ class _Part:
 
 
 def merged_batches(rows: Incoming, is_written: Mask) -> Iterator[pa.RecordBatch]:
-    """The rows to write, whole, a batch at a time; a blob that a row keeps is claimed."""
+    """The rows to write, whole, a batch at a time; a blob that a row keeps is claimed.
+
+    The next ones are read while somebody works on those before.
+    """
+    return read_ahead(_whole_rows(rows, is_written))
+
+
+def _whole_rows(rows: Incoming, is_written: Mask) -> Generator[pa.RecordBatch]:
     if rows.mode is not LoadMode.MERGE or rows.existing is None or not rows.exists.any():
         start = 0
         for batch in rows.spooled.batches(arrow_schema(rows.type).names):
@@ -43,6 +54,8 @@ def merged_batches(rows: Incoming, is_written: Mask) -> Iterator[pa.RecordBatch]
         chosen = part.of(is_written)
         if chosen.any():
             whole = _merged(rows, part, chosen & part.of(rows.exists))
+            if whole is not part.batch:
+                _check_sizes(rows, whole)
             yield whole if chosen.all() else whole.filter(pa.array(chosen))
 
 
@@ -104,6 +117,26 @@ def _merged(rows: Incoming, part: _Part, known: Mask) -> pa.RecordBatch:
         arrays[place] = _replaced(arrays[place], np.flatnonzero(mask), there, asked)
     merged = pa.RecordBatch.from_arrays(arrays, schema=part.batch.schema)
     return _up_to_date(rows, merged, before, asked, gaps) if sources else merged
+
+
+def _check_sizes(rows: Incoming, merged: pa.RecordBatch) -> None:
+    """What a record says and what its row keeps may each be fine, and too much together."""
+    broken = [one for one in broken_values(rows.type, pa.Table.from_batches([merged])) if one.rule == "size"]
+    if broken:
+        problems = [
+            Problem(
+                rule=one.rule,
+                file=None,
+                line=None,
+                unit="row",
+                type=rows.type.name,
+                property=one.property,
+                value=shown_value(one.value),
+                message=one.message,
+            )
+            for one in broken[:MOST_SHOWN]
+        ]
+        raise LoadError(problems, len(broken))
 
 
 def _replaced(column: pa.Array, places: Positions, values: Column, asked: Positions) -> pa.Array:

@@ -1,9 +1,12 @@
 """The rows of a load between reading and writing: in files of their own, so that memory holds columns, never payloads.
 
-Each type has one Arrow file in a private directory. Its columns are those of the type's table, and behind them where
-each row came from; for a merge also which properties its record left out.
+Each type has its own Arrow files in a private directory: one, unless there are more types than files may be open. Their
+columns are those of the type's table, and behind them where each row came from; for a merge also which properties its
+record left out.
 """
 
+import errno
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +28,10 @@ FILE, LINE = "@file", "@line"
 """Where a row came from: the number of its input, and the line or row there. No property has such a name."""
 _LEFT_OUT = "@left_out:"
 
+MOST_OPEN = 64
+"""So many types have an open file while rows come. The one that got none for longest is closed for another; what comes
+for it later goes into a file of its own."""
+
 
 class SpoolError(OmnigraphError):
     """The temporary files of a load can't be written or read, most likely because the disk is full."""
@@ -37,9 +44,12 @@ class SpoolError(OmnigraphError):
         self.directory, self.reason = directory, reason
 
     def __str__(self) -> str:
+        is_about_files = self.reason in (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
+        more = "let the process open more files (ulimit -n)"
+        way_out = more if is_about_files else "free some space, or set TMPDIR to a directory that has more"
         return (
             f"a load keeps its rows in `{self.directory}` until they are checked, and that failed: {self.reason};"
-            " free some space, or set TMPDIR to a directory that has more"
+            f" {way_out}"
         )
 
 
@@ -53,7 +63,9 @@ class SpooledType:
     """The rows of one type, in the order in which they came; each has a position, counted from 0."""
 
     type: AnyType
-    path: Path
+    paths: tuple[Path, ...]
+    firsts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    """The number of each file's first batch, and at the end how many there are."""
     schema: pa.Schema
     left_out: frozenset[str]
     """The properties that at least one record left out, and `id` if one was made."""
@@ -71,51 +83,85 @@ class SpooledType:
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns, a batch at a time."""
-        with self._open(names) as reader:
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number).select(list(names))
+        for file in range(len(self.paths)):
+            with self._open(file, names) as reader:
+                for number in range(reader.num_record_batches):
+                    yield reader.get_batch(number).select(list(names))
 
     def at(self, positions: "np.ndarray[tuple[int], np.dtype[np.int64]]", names: Sequence[str]) -> pa.Table:
         """Some columns of the rows at these positions, which are in ascending order."""
         parts: list[pa.RecordBatch] = []
-        with self._open(names) as reader:
-            bounds = np.searchsorted(positions, self.starts)
-            for number in np.flatnonzero(np.diff(bounds)):
-                local = positions[bounds[number] : bounds[number + 1]] - self.starts[number]
-                parts.append(reader.get_batch(int(number)).select(list(names)).take(pa.array(local)))
+        bounds = np.searchsorted(positions, self.starts)
+        asked = np.flatnonzero(np.diff(bounds))
+        for file, numbers in enumerate(np.split(asked, np.searchsorted(asked, self.firsts[1:-1]))):
+            if not len(numbers):
+                continue
+            with self._open(file, names) as reader:
+                for number in numbers.tolist():
+                    local = positions[bounds[number] : bounds[number + 1]] - self.starts[number]
+                    batch = reader.get_batch(int(number - self.firsts[file]))
+                    parts.append(batch.select(list(names)).take(pa.array(local)))
         return pa.Table.from_batches(parts, self._shown(names))
 
     def _shown(self, names: Sequence[str]) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in names])
 
     @contextmanager
-    def _open(self, names: Sequence[str]) -> Iterator[pa.RecordBatchFileReader]:
+    def _open(self, file: int, names: Sequence[str]) -> Iterator[pa.RecordBatchFileReader]:
         wanted = sorted({self.schema.get_field_index(name) for name in names})
         with (
-            _spooling(self.path.parent),
-            pa.OSFile(str(self.path), "rb") as file,
-            pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as reader,
+            _spooling(self.paths[file].parent),
+            pa.OSFile(str(self.paths[file]), "rb") as opened,
+            pa.ipc.open_file(opened, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as reader,
         ):
             yield reader
 
 
 @dataclass(slots=True)
 class _Growing:
-    """A type's file while it is written."""
+    """A type's files while they are written."""
 
     type: AnyType
-    path: Path
     schema: pa.Schema
-    file: pa.OSFile
-    writer: pa.RecordBatchFileWriter
+    paths: list[Path] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
+    file: pa.OSFile | None = None
+    writer: pa.RecordBatchFileWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        assert self.writer is not None  # noqa: S101 - it is open when rows come
+        for batch in rows.to_batches():
+            self.writer.write_batch(batch)
+            self.sizes.append(batch.num_rows)
+
+    def open(self, path: Path) -> None:
+        self.paths.append(path)
+        self.firsts.append(len(self.sizes))
+        self.file = pa.OSFile(str(path), "wb")
+        self.writer = pa.ipc.new_file(self.file, self.schema)
 
     def close(self) -> None:
+        file, writer = self.file, self.writer
+        self.file = self.writer = None
         try:
-            self.writer.close()
+            if writer is not None:
+                writer.close()
         finally:
-            self.file.close()
+            if file is not None:
+                file.close()
+
+    def sealed(self) -> SpooledType:
+        self.close()
+        return SpooledType(
+            type=self.type,
+            paths=tuple(self.paths),
+            firsts=np.array([*self.firsts, len(self.sizes)], np.int64),
+            schema=self.schema,
+            left_out=frozenset(self.left_out),
+            starts=np.cumsum([0, *self.sizes], dtype=np.int64),
+        )
 
 
 class Spool:
@@ -124,7 +170,10 @@ class Spool:
     def __init__(self, *, keeps_left_out: bool) -> None:
         self._keeps_left_out = keeps_left_out
         self._growing: dict[str, _Growing] = {}
+        self._open: dict[str, _Growing] = {}
+        """Those with an open file, the one that got rows last at the end."""
         self._sealed: dict[str, SpooledType] = {}
+        self._files = 0
         try:
             self._scratch = Scratch("omnigraph-load-")
         except OSError as error:
@@ -140,8 +189,7 @@ class Spool:
     def name(self, type_: AnyType) -> None:
         """The load names this type, even when it has no rows of it."""
         if type_.name not in self._growing:
-            with _spooling(self.directory):
-                self._begin(type_)
+            self._begin(type_)
 
     def add(self, file: int, window: TypedRows) -> None:
         """Keep the rows of a window, which came from the input of that number."""
@@ -150,33 +198,24 @@ class Spool:
         with _spooling(self.directory):
             growing = self._growing.get(window.type.name) or self._begin(window.type)
             growing.left_out.update(window.left_out)
-            for batch in self._table(file, window, growing.schema).to_batches():
-                growing.writer.write_batch(batch)
-                growing.sizes.append(batch.num_rows)
+            self._opened(growing).write(self._table(file, window, growing.schema))
 
     def seal(self) -> None:
         """No more rows come."""
         with _spooling(self.directory):
             for name, growing in self._growing.items():
-                growing.close()
-                self._sealed[name] = SpooledType(
-                    type=growing.type,
-                    path=growing.path,
-                    schema=growing.schema,
-                    left_out=frozenset(growing.left_out),
-                    starts=np.cumsum([0, *growing.sizes], dtype=np.int64),
-                )
-        self._growing = {}
+                self._sealed[name] = growing.sealed()
+        self._growing, self._open = {}, {}
 
     @property
     def types(self) -> Mapping[str, SpooledType]:
-        """Every type that has rows, by name, in the order of first appearance."""
+        """Every type that was named or has rows, by name, in the order of first appearance."""
         return self._sealed
 
     @property
     def nbytes(self) -> int:
         """How much disk the rows take."""
-        return sum(one.path.stat().st_size for one in self._sealed.values())
+        return sum(path.stat().st_size for one in self._sealed.values() for path in one.paths)
 
     def close(self) -> None:
         """Remove every file."""
@@ -185,7 +224,7 @@ class Spool:
                 growing.close()
             except OSError as error:
                 log.warning("a temporary file of a load was not closed: %s", error)
-        self._growing = {}
+        self._growing, self._open = {}, {}
         self._scratch.close()
 
     def _begin(self, type_: AnyType) -> _Growing:
@@ -193,11 +232,18 @@ class Spool:
         fields += [pa.field(FILE, pa.int32()), pa.field(LINE, pa.int64())]
         if self._keeps_left_out:
             fields += [pa.field(left_out_name(name), pa.bool_()) for name in _may_be_left_out(type_)]
-        schema = pa.schema(fields)
-        path = self.directory / f"{len(self._growing)}.arrow"
-        file = pa.OSFile(str(path), "wb")
-        growing = _Growing(type_, path, schema, file, pa.ipc.new_file(file, schema))
-        self._growing[type_.name] = growing
+        growing = self._growing[type_.name] = _Growing(type_, pa.schema(fields))
+        return growing
+
+    def _opened(self, growing: _Growing) -> _Growing:
+        """The type with an open file, for which another one may be closed."""
+        name = growing.type.name
+        if self._open.pop(name, None) is None:
+            if len(self._open) >= MOST_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            growing.open(self.directory / f"{self._files}.arrow")
+            self._files += 1
+        self._open[name] = growing
         return growing
 
     def _table(self, file: int, window: TypedRows, schema: pa.Schema) -> pa.Table:

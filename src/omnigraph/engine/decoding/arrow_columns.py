@@ -191,7 +191,32 @@ def _loss(p: Property, one: pa.Array) -> tuple[str, str]:
     if _is_text(one.type):
         return "text", "the text is not UTF-8"
     value = cell_text(one)
-    return value, f"{value} can't be held exactly by {p.type}{_range(p.type)}"
+    return value, _inner_loss(p, one) or f"{value} can't be held exactly by {p.type}{_range(p.type)}"
+
+
+def _inner_loss(p: Property, one: pa.Array) -> str | None:
+    """What is said of a number that is none, or of a list that holds one or a null."""
+    if not _is_list(one.type):
+        number = "" if not _IS.is_floating(one.type) else _not_finite(one)
+        return f"{number} is no {p.type}; give a finite number, or null" if number else None
+    items = one.flatten()
+    what = "a Vector" if isinstance(p.type, VectorOf) else "a list"
+    if items.null_count:
+        place = items.is_null().index(True).as_py() + 1
+        return f"{what} holds no null, and element {place} is one; leave it out, or make the whole value null"
+    if _IS.is_floating(items.type) and (number := _not_finite(items)):
+        place = pc.is_finite(items).index(False).as_py() + 1
+        return f"{what} holds finite numbers, and element {place} is {number}"
+    return None
+
+
+def _not_finite(numbers: pa.Array) -> str:
+    """The first number that is none, for people; nothing when every one is finite."""
+    at = pc.is_finite(numbers).index(False).as_py()
+    if at < 0:
+        return ""
+    number = numbers[at].as_py()
+    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"  # noqa: PLR0124 - only NaN differs
 
 
 def cell_text(one: pa.Array) -> str:

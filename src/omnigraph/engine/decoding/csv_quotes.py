@@ -21,6 +21,11 @@ class QuoteCheck:
         self._lines = 1
         self._opened_at = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the next byte stands inside of quotes."""
+        return self._is_open
+
     def feed(self, chunk: bytes) -> None:
         """The next bytes."""
         if not chunk:

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from omnigraph.engine.decoding.cells import cell_value, filled_from_cells, ids_from_cells
+from omnigraph.engine.decoding.csv_cuts import csv_chunks
 from omnigraph.engine.decoding.csv_quotes import QuoteCheck
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.engine.decoding.record_text import record_text
-from omnigraph.engine.decoding.sources import file_chunks, file_errors
+from omnigraph.engine.decoding.sources import file_errors
 from omnigraph.engine.decoding.typed_rows import (
     Filled,
     ReadRows,
@@ -94,7 +95,7 @@ def _checked(file: TypedFile) -> Iterator[bytes]:
     """The bytes of the file without a byte order mark, ending with a line feed; its quotes are in order."""
     check = QuoteCheck(file.name)
     is_first, last = True, b""
-    for chunk in file_chunks(file.path):
+    for chunk in csv_chunks(file.path, file.part):
         text = chunk.removeprefix(BYTE_ORDER_MARK) if is_first else chunk
         is_first = False
         check.feed(text)

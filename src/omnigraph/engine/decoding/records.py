@@ -28,17 +28,17 @@ from omnigraph.engine.decoding.typed_rows import (
     ids_from_json,
     joined,
 )
+from omnigraph.engine.writing.blobs import blob_names
+from omnigraph.engine.writing.record_size import MAX_RECORD_BYTES, longest_line
 from omnigraph.ids import Ids
 from omnigraph.lang.suggest import closest
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.misfit import shown
-from omnigraph.schema.types import Scalar
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 WINDOW_ROWS = 65_536
 WINDOW_BYTES = 32 * 1024 * 1024
-MAX_LINE_BYTES = 8 * 1024 * 1024
-MAX_LINE_BYTES_WITH_BLOBS = 512 * 1024 * 1024
+MAX_LINE_BYTES = MAX_RECORD_BYTES
 
 _NODE_FIELDS = frozenset({"type", "id", "data"})
 _EDGE_FIELDS = frozenset({"edge", "id", FROM, TO, "data"})
@@ -69,7 +69,7 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
     `is_strict` reads every line by itself, which takes longer and gives the same.
     """
     origin = Origin(file=name, is_partial=is_partial, blobs=blobs)
-    limit = max_line_bytes(catalog)
+    limit = max_line_bytes((*catalog.nodes.values(), *catalog.edges.values()))
     for block in line_blocks(chunks_of(source), limit=limit, rows=window_rows, size=window_bytes):
         window = _Window(catalog, origin, ids, block)
         for number in block.too_long:
@@ -78,11 +78,9 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
         yield from window.flush(reject)
 
 
-def max_line_bytes(catalog: Catalog) -> int:
-    """How long a line may be: longer where a record may hold a Blob."""
-    types = (*catalog.nodes.values(), *catalog.edges.values())
-    has_blobs = any(p.type is Scalar.BLOB for type_ in types for p in type_.properties)
-    return MAX_LINE_BYTES_WITH_BLOBS if has_blobs else MAX_LINE_BYTES
+def max_line_bytes(types: Iterable[AnyType]) -> int:
+    """How long the line of a record of these types may be: longer where one may hold a Blob."""
+    return longest_line(max((len(blob_names(type_)) for type_ in types), default=0))
 
 
 @dataclass(slots=True)

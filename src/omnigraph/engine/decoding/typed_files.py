@@ -1,6 +1,6 @@
 """Rows of one type: from Parquet, ORC and Arrow data, CSV, or JSONL with one object of properties a line."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow.parquet as pa_parquet
 
 from omnigraph.engine.decoding.arrow_columns import filled_from_arrow, ids_from_arrow
 from omnigraph.engine.decoding.csv_rows import csv_parts
+from omnigraph.engine.decoding.read_ahead import read_ahead
 from omnigraph.engine.decoding.record_error import Reject, refuse
 from omnigraph.engine.decoding.record_text import json_of_cell, record_text
 from omnigraph.engine.decoding.records import WINDOW_BYTES
@@ -69,30 +70,36 @@ def _parts(source: TypedFile | TypedTable, ids: Ids) -> Iterator[_Part]:
     reader = _COLUMNAR.get(ending)
     if reader is None:
         raise FileFormatError(source.name)
-    return _of_batches(source, ids, reader(source))
+    return _of_batches(source, ids, read_ahead(reader(source)))
 
 
 # --- Arrow's own kinds -------------------------------------------------------------------------------
 
 
-def _parquet_batches(file: TypedFile) -> Iterator[pa.RecordBatch]:
+def _parquet_batches(file: TypedFile) -> Generator[pa.RecordBatch]:
     with pa_parquet.ParquetFile(file.path, pre_buffer=False) as source:
         yield _empty(source.schema_arrow)
+        groups = _numbers(file, source.num_row_groups)
         if not file.has_blobs:
-            yield from source.iter_batches(batch_size=file.batch_rows)
+            yield from source.iter_batches(batch_size=file.batch_rows, row_groups=[*groups])
             return
-        for number in range(source.num_row_groups):
+        for number in groups:
             group = source.metadata.row_group(number)
             fitting = WINDOW_BYTES * group.num_rows // max(group.total_byte_size, 1)
             yield from source.iter_batches(batch_size=max(1, min(file.batch_rows, fitting)), row_groups=[number])
 
 
-def _orc_batches(file: TypedFile) -> Iterator[pa.RecordBatch]:
+def _orc_batches(file: TypedFile) -> Generator[pa.RecordBatch]:
     with file.path.open("rb") as opened:
         source = pa_orc.ORCFile(opened)
         yield _empty(source.schema)
-        for stripe in range(source.nstripes):
+        for stripe in _numbers(file, source.nstripes):
             yield from _sliced(source.read_stripe(stripe), file.batch_rows)
+
+
+def _numbers(file: TypedFile, count: int) -> range:
+    """Which groups or stripes, of so many, are read."""
+    return range(count) if file.part is None else range(file.part.start, file.part.end)
 
 
 def _table_batches(table: TypedTable) -> Iterator[pa.RecordBatch]:
@@ -150,7 +157,7 @@ def _part(source: RowSource, ids: Ids, batch: pa.RecordBatch, placed: Mapping[st
     return finish(source.type, read, source.origin("row"), ids, text_of)
 
 
-_COLUMNAR: dict[str, Callable[[TypedFile], Iterator[pa.RecordBatch]]] = {
+_COLUMNAR: dict[str, Callable[[TypedFile], Generator[pa.RecordBatch]]] = {
     ".parquet": _parquet_batches,
     ".orc": _orc_batches,
 }

@@ -1,15 +1,15 @@
 """JSONL of one type: one object a line, which holds the properties and the ids side by side."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from omnigraph.engine.decoding.fast_records import flat_shape, read_flat_block
+from omnigraph.engine.decoding.file_parts import line_chunks
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, holder_of_bad_number
 from omnigraph.engine.decoding.line_blocks import LineBlock, line_blocks
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.record_text import record_text
-from omnigraph.engine.decoding.records import MAX_LINE_BYTES, MAX_LINE_BYTES_WITH_BLOBS, WINDOW_BYTES, PendingRecords
-from omnigraph.engine.decoding.sources import file_chunks
+from omnigraph.engine.decoding.records import WINDOW_BYTES, PendingRecords, max_line_bytes
 from omnigraph.engine.decoding.typed_rows import ReadRows, Rejected, TypedRows, finish, joined
 from omnigraph.engine.decoding.typed_source import RowSource, TypedFile, hint
 from omnigraph.ids import Ids
@@ -18,11 +18,17 @@ from omnigraph.schema.misfit import shown
 _Part: TypeAlias = tuple[TypedRows, list[Rejected]]
 
 
-def typed_line_parts(file: TypedFile, ids: Ids, *, is_strict: bool = False) -> Iterator[_Part]:
-    """The rows, a block of lines at a time, and what is wrong with the others; `is_strict` reads them one by one."""
+def typed_line_parts(
+    file: TypedFile, ids: Ids, *, chunks: Iterable[bytes] | None = None, is_strict: bool = False
+) -> Iterator[_Part]:
+    """The rows, a block of lines at a time, and what is wrong with the others; `is_strict` reads them one by one.
+
+    `chunks` are the bytes of the file, from somebody who wants to see them go by.
+    """
     names = file.targets()
-    limit = MAX_LINE_BYTES_WITH_BLOBS if file.has_blobs else MAX_LINE_BYTES
-    for block in line_blocks(file_chunks(file.path), limit=limit, rows=file.batch_rows, size=WINDOW_BYTES):
+    limit = max_line_bytes([file.type])
+    chunks = line_chunks(file.path, file.part) if chunks is None else chunks
+    for block in line_blocks(chunks, limit=limit, rows=file.batch_rows, size=WINDOW_BYTES):
         yield _part(file, names, ids, block, limit, is_strict=is_strict)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from omnigraph.engine.decoding.file_parts import FilePart
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.engine.decoding.typed_rows import FROM, SHOWN_AS, TO, Origin
 from omnigraph.lang.suggest import closest
@@ -101,9 +102,10 @@ class RowSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedFile(RowSource):
-    """One file; its name's ending says its format."""
+    """One file, or a part of it; its name's ending says its format. Lines and rows of a part count from its start."""
 
     path: Path
+    part: FilePart | None = None
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.operators.links import Links
+from omnigraph.engine.operators.sweep import list_sums
 from omnigraph.engine.operators.values import rows_where
 from omnigraph.engine.operators.weights import Counts, multiplied, segment_sums, summed, sums_by_position, sums_of_equal
 from omnigraph.engine.plan import AntiJoin, Branch, Node, Travel
@@ -24,6 +25,10 @@ _SPARSE = 16
 """Below this share of a table's rows, sums are made by sorting and not in an array of its size."""
 _FEW = 4
 """Below this share of a table's rows, only what is asked for is worked out."""
+_MOST = 3
+"""From this share of all neighbours on, going through all lists in their order is faster than gathering some."""
+_DENSE = 2
+"""Rows that fail are left out between two branches when no more than this share of them pass."""
 
 
 class Candidates:
@@ -63,13 +68,30 @@ class Candidates:
         if self.node.is_free:
             return None
         self._asked += len(positions)
-        if self._dense is None and self._asked * _FEW >= self.size:
-            self._dense = _spread(*self._passing(None), self.size)
-        if self._dense is not None:
-            return self._dense[positions]
+        if self._dense is not None or self._asked * _FEW >= self.size:
+            return self._by_position().take(positions)
         distinct, rows = np.unique(positions, return_inverse=True)
         found, weight = self._passing(distinct)
         return _spread(np.searchsorted(distinct, found), weight, len(distinct))[rows]
+
+    def _by_position(self) -> NDArray[np.bool_] | Counts:
+        """As `weigh`, of every row; there is something to weigh."""
+        if self._dense is None:
+            self._dense = self._counted_everywhere()
+        if self._dense is None:
+            self._dense = _spread(*self._passing(None), self.size)
+        return self._dense
+
+    def _counted_everywhere(self) -> NDArray[np.bool_] | Counts | None:
+        """The weights of all rows, where nothing but branches that start here decides; None where more does."""
+        node, pulled = self.node, [run for run in self._branches if run.branch.travel is Travel.PULL]
+        is_bare = not node.filters and not node.absent and len(pulled) == len(self._branches)
+        if not is_bare or self._rows.count < self.size:
+            return None
+        counted: Counts | None = None
+        for run in pulled:
+            counted = multiplied(counted, self._pulled(run, self._rows.positions()))
+        return counted if counted is None or self._counts else counted > 0
 
     def _passing(self, demand: Positions | None) -> tuple[Positions, Counts | None]:
         """The rows of the demand (ascending; None: of the table) that pass, and their weights."""
@@ -81,21 +103,37 @@ class Candidates:
         if self.node.filters:
             kept = rows_where(self.node.filters, self.node.type, found, self._reading)
             if weight is not None and found is not None:
-                weight = weight[np.searchsorted(found, kept)]
+                weight = weight.take(_places(found, kept, self.size))
             found = kept
         found = self._rows.positions() if found is None else found
-        for run in self._branches:
-            if run.branch.travel is Travel.PULL and len(found):
-                counted = self._pulled(run, found)
-                mask = counted > 0
-                found, counted = found[mask], counted[mask]
-                weight = None if weight is None else weight[mask]
-                weight = multiplied(weight, counted) if self._counts else None
+        found, weight = self._pull(found, weight)
         for block in self.node.absent:
             if len(found):
                 mask = self._block(block, Bindings({self.node.variable: found}, len(found)))
                 found, weight = found[mask], None if weight is None else weight[mask]
         return found, weight
+
+    def _pull(self, found: Positions, weight: Counts | None) -> tuple[Positions, Counts | None]:
+        """What the branches that are worked out from here leave of some rows, which ascend, and their weights.
+
+        Rows that fail stay, with no weight, until leaving them out pays: behind most hops nearly all rows pass.
+        """
+        counted: Counts | None = None
+        for run in self._branches:
+            if run.branch.travel is Travel.PULL and len(found):
+                own = self._pulled(run, found)
+                counted = multiplied(counted, own if self._counts else (own > 0).astype(np.int64))
+                if counted is not None and np.count_nonzero(counted) * _DENSE <= len(found):
+                    found, weight, counted = self._left(found, weight, counted)
+        return (found, weight) if counted is None else self._left(found, weight, counted)[:2]
+
+    def _left(self, found: Positions, weight: Counts | None, counted: Counts) -> tuple[Positions, Counts | None, None]:
+        """The rows whose branches have a match, and their weights."""
+        if not counted.all():
+            at = np.flatnonzero(counted)
+            found, counted = found.take(at), counted.take(at)
+            weight = None if weight is None else weight.take(at)
+        return found, multiplied(weight, counted) if self._counts else None, None
 
     # --- branches -----------------------------------------------------------------------------------
 
@@ -103,11 +141,20 @@ class Candidates:
         """For each of these rows, which ascend, how many matches the branch has there."""
         link = run.branch.link
         if run.candidates.node.is_free and not link.filters and not link.is_multi:
-            return run.links.neighbours(positions).counts(positions)
+            lists = run.links.neighbours(positions)
+            is_every = lists.sources is None and len(positions) == len(lists.starts) - 1
+            return np.diff(lists.starts) if is_every else lists.counts(positions)
         if link.filters and run.links.is_in_memory and len(positions) * _FEW >= self.size:
             return self._by_edges(run)[positions]
+        if run.is_most(run.links, positions):
+            return self._swept(run, run.candidates._by_position()).take(positions)
         parts = [self._summed(run, part) for part in run.split(positions, self._chunk_rows)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def _swept(self, run: "_BranchRun", weighed: NDArray[np.bool_] | Counts) -> Counts:
+        """For every row, the sum of what is known of the far ends that it has."""
+        lists = run.links.whole()
+        return list_sums(lists.starts, lists.targets, weighed, self._reading.budget.check)
 
     def _summed(self, run: "_BranchRun", positions: Positions) -> Counts:
         gathered = run.links.gather(positions)
@@ -136,19 +183,27 @@ class Candidates:
         """The rows that the branch leads to, ascending, and how often."""
         far, weight = run.candidates.all()
         back = run.links.reversed()
+        if run.is_most(back, far):
+            return self._led_to(self._swept(run, _spread(far, weight, run.candidates.size)))
         sums: Counts | None = None
         for begin, part in _BranchRun(run.branch, back, run.candidates).numbered(far, self._chunk_rows):
             gathered = back.gather(part)
             spread = None if weight is None else np.repeat(weight[begin : begin + len(part)], gathered.counts)
             if begin == 0 and len(part) == len(far) and len(gathered.targets) * _SPARSE < self.size:
                 found, counted = sums_of_equal(gathered.targets.astype(np.int64, copy=False), spread)
-                return found, counted if self._counts else None
+                is_one_each = not self._counts or counted.max(initial=1) == 1
+                return found, None if is_one_each else counted
             added = sums_by_position(gathered.targets, spread, self.size)
             sums = added if sums is None else summed(sums, added)
-        if sums is None:
-            return np.zeros(0, np.int64), None
+        return (np.zeros(0, np.int64), None) if sums is None else self._led_to(sums)
+
+    def _led_to(self, sums: Counts) -> tuple[Positions, Counts | None]:
+        """The rows that have a sum, and their weights, unless each one counts once."""
         found = np.flatnonzero(sums)
-        return found, sums[found] if self._counts else None
+        if not self._counts:
+            return found, None
+        weight = sums.take(found)
+        return found, None if len(weight) and weight.max() == 1 else weight
 
 
 class _BranchRun:
@@ -158,6 +213,15 @@ class _BranchRun:
         self.branch, self.links, self.candidates = branch, links, candidates
         self.pushed: tuple[Positions, Counts | None] | None = None
         """Where its far end leads, once that is known."""
+
+    def is_most(self, links: Links, positions: Positions) -> bool:
+        """Whether these nodes have so many of all neighbours along the hop, in one direction, that no list is skipped.
+
+        Only where no edge is filtered, and where both directions are in memory or soon are.
+        """
+        if self.branch.link.filters or not links.is_in_memory or len(positions) * _MOST < links.near_size:
+            return False
+        return int(links.whole().counts(positions).sum()) * _MOST >= len(links.whole().targets)
 
     def split(self, positions: Positions, chunk_rows: int) -> Iterator[Positions]:
         """Parts of ascending positions whose neighbours are not too many at once."""
@@ -195,6 +259,15 @@ def cut_by(counts: NDArray[np.int64], chunk_rows: int) -> list[int]:
         found.append(end)
         begin, before = end, int(ends[end - 1])
     return found
+
+
+def _places(found: Positions, kept: Positions, size: int) -> Positions:
+    """Where some of these positions, which ascend, are among them."""
+    if len(found) * _SPARSE < size:
+        return np.searchsorted(found, kept)
+    places = np.empty(size, np.int64)  # only what is asked for is set
+    places[found] = np.arange(len(found))
+    return places.take(kept)
 
 
 def _spread(at: Positions, weight: Counts | None, size: int) -> NDArray[np.bool_] | Counts:

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.degrees import note_degrees
 from omnigraph.engine.operators.distinct import distinct
 from omnigraph.engine.operators.neighbours import Gathered, Neighbours, joined, listed
 from omnigraph.engine.operators.reach import reach
@@ -40,16 +39,28 @@ class Links:
         self._whole: Neighbours | None = None
         self._reversed: Links | None = None
         self._edge_mask: NDArray[np.bool_] | None = None
+        self.is_indexed = link.access is Access.INDEXED
+        """Whether single edges are looked up: as planned, unless the adjacency is at hand by now."""
+        if self.is_indexed and not self._is_forced and reading.has_topology(link.edge):
+            self.is_indexed = False
 
     @property
-    def is_indexed(self) -> bool:
-        """Whether single edges are looked up."""
-        return self.link.access is Access.INDEXED
+    def _is_forced(self) -> bool:
+        return self._reading.traversal is Traversal.INDEXED
+
+    def _note(self, choice: str) -> None:
+        if self._reading.trace is not None:
+            self._reading.trace.chose(f"{self.link.edge} by {choice}")
 
     @property
     def is_in_memory(self) -> bool:
         """Whether the lists are those of a whole adjacency, single edges each."""
         return not self.link.is_multi and (self._whole is not None or not self.is_indexed)
+
+    @property
+    def near_size(self) -> int:
+        """How many positions the near end's table has."""
+        return self._reading.rows(self.link.near).size
 
     @property
     def far_size(self) -> int:
@@ -122,15 +133,16 @@ class Links:
         """The lists of every node, from the adjacency."""
         if self._whole is None:
             self._whole = self._adjacent(self.link.direction)
-            note_degrees(self._reading, self.link.edge, self.link.direction, self._whole.starts, self._whole.targets)
         return self._whole
 
     def _single(self, sources: Positions) -> Neighbours:
+        if not self.is_indexed and self.link.access is Access.INDEXED:
+            self._note("csr, which is at hand")
         if self._whole is not None or not self.is_indexed:
             return self.whole()
         each = distinct(sources)
-        is_forced = self._reading.traversal is Traversal.INDEXED
-        if len(each) > MOST_LOOKUPS and not is_forced:
+        if len(each) > MOST_LOOKUPS and not self._is_forced:
+            self._note(f"csr, as there are {len(each):,} sources")
             return self.whole()
         match self.link.direction:
             case Direction.OUT:

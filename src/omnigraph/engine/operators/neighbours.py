@@ -27,13 +27,16 @@ class Neighbours:
     def counts(self, positions: Positions) -> NDArray[np.int64]:
         """How many neighbours each of these nodes has."""
         places = self.places(positions)
-        return self.starts[places + 1] - self.starts[places]
+        found = self.starts.take(places + 1)
+        found -= self.starts.take(places)
+        return found
 
     def gather(self, positions: Positions) -> "Gathered":
         """The lists of these nodes, one behind the other."""
         places = self.places(positions)
-        begins = self.starts[places]
-        counts = self.starts[places + 1] - begins
+        begins = self.starts.take(places)
+        counts = self.starts.take(places + 1)
+        counts -= begins
         if len(places) == 1:
             run = slice(int(begins[0]), int(begins[0] + counts[0]))
             return Gathered(
@@ -44,9 +47,14 @@ class Neighbours:
         if total == len(self.targets) and _ascend(places):
             # every list, in its place
             return Gathered(counts, _locked(self.targets[:]), None if self.edges is None else _locked(self.edges[:]))
-        at = np.repeat(begins - ends + counts, counts)
-        at += np.arange(total)
-        return Gathered(counts, self.targets[at], None if self.edges is None else self.edges[at])
+        if total == len(places) and (counts == 1).all():
+            at = begins
+        else:
+            begins -= ends
+            begins += counts
+            at = np.repeat(begins, counts)
+            at += np.arange(total)
+        return Gathered(counts, self.targets.take(at), None if self.edges is None else self.edges.take(at))
 
     def of_all(self, size: int) -> NDArray[np.int64]:
         """How many neighbours each of `size` nodes has; every position has a list."""

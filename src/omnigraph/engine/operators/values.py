@@ -11,6 +11,8 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.predicates import Column, RowValue, column_of, evaluate_over
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.text_match import text_positions, text_truths
+from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.trace import Trace
 from omnigraph.query.expr import And, Compare, Expr, Identity, Meta, Op, TextMatch, variables, walk
 
 
@@ -56,6 +58,8 @@ def truths(found: Column) -> NDArray[np.bool_]:
 
 def has_text_match(expr: Expr) -> bool:
     """Whether a text search is part of it."""
+    if isinstance(expr, Compare):
+        return False  # of values, which hold no predicate
     return any(isinstance(part, TextMatch) for part in walk(expr))
 
 
@@ -78,6 +82,8 @@ def rows_where(
     found = within
     plain = [expr for expr in filters if not has_text_match(expr)]
     if plain:
+        if reading.trace is not None and found is None:
+            _note_way(rows, conjunction(plain), reading, reading.trace)
         found = rows.where(conjunction(plain), reading.inputs, found, reading.budget)
     for expr in filters:
         if isinstance(expr, TextMatch):
@@ -87,6 +93,13 @@ def rows_where(
             found = rows.positions() if found is None else found
             found = found[passing((expr,), type_name, found, reading)]
     return rows.positions() if found is None else found.astype(np.int64, copy=False)
+
+
+def _note_way(rows: TableRows, predicate: Expr, reading: Reading, trace: Trace) -> None:
+    """Tell how rows are found now, where the plan leaves that open."""
+    way = rows.way(predicate, reading.inputs)
+    if way != rows.access(predicate, reading.inputs):
+        trace.chose(f"{rows.type.name} by {way}")
 
 
 def conjunction(terms: Sequence[Expr]) -> Expr:

@@ -29,6 +29,8 @@ class Codes:
     numbers: Ints
     bound: int
     zero_is_null: bool = False
+    is_of_rows: bool = False
+    """Whether they are the positions of rows: then all of them may well differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Groups:
     of_row: Ints
     count: int
     first: Rows
+    is_each: bool = False
+    """Whether every row is a group of its own, in their order."""
 
 
 def distinct_rows(frame: Frame, exprs: Sequence[Expr]) -> Frame:
@@ -47,7 +51,13 @@ def distinct_rows(frame: Frame, exprs: Sequence[Expr]) -> Frame:
 
 def groups_of(frame: Frame, exprs: Sequence[Expr]) -> Groups:
     """The groups of rows that have the same values. Without an expression that varies, all rows are one group."""
-    codes = [code for expr in exprs if (code := codes_of(frame, expr)) is not None]
+    codes: list[Codes] = []
+    for expr in exprs:
+        code = codes_of(frame, expr)
+        if code is not None and code.is_of_rows and _all_differ(code):  # whatever the others are
+            rows = np.arange(frame.size, dtype=np.int64)
+            return Groups(rows, frame.size, rows, is_each=True)
+        codes += [] if code is None else [code]
     if not codes:
         first = np.zeros(min(frame.size, 1), np.int64)
         return Groups(np.zeros(frame.size, np.int64), len(first), first)
@@ -60,12 +70,12 @@ def codes_of(frame: Frame, expr: Expr) -> Codes | None:
         case Const() | ParamRef() | Now():
             return None
         case Entity(variable=variable) | Identity(variable=variable, part=Meta.ID):
-            return Codes(frame.positions(variable), frame.table(variable).size)
+            return Codes(frame.positions(variable), frame.table(variable).size, is_of_rows=True)
         case Identity(variable=variable, part=part):
             return _column_codes(frame, variable, part.value, expr)
         case Prop(variable=variable, name=name):
             if not expr.nullable and _is_unique(frame.table(variable).type, name):
-                return Codes(frame.positions(variable), frame.table(variable).size)
+                return Codes(frame.positions(variable), frame.table(variable).size, is_of_rows=True)
             return _column_codes(frame, variable, name, expr)
         case _:
             return codes_of_values(frame.values(expr))
@@ -116,11 +126,30 @@ def combined(frame: Frame, codes: Sequence[Codes]) -> Codes:
     return Codes(numbers, bound)
 
 
+def _all_differ(codes: Codes) -> bool:
+    """Whether no two rows have the same code."""
+    numbers, size = codes.numbers, len(codes.numbers)
+    if size > codes.bound:
+        return False
+    if bool((numbers[1:] > numbers[:-1]).all()):
+        return True
+    if codes.bound > _SPARSE * size:
+        return False  # maybe they do; finding out is not worth it
+    is_there = np.zeros(codes.bound, np.bool_)
+    is_there[numbers] = True
+    return int(np.count_nonzero(is_there)) == size
+
+
 def grouped(codes: Codes) -> Groups:
     """The groups of rows with equal codes, in the order of the codes."""
     numbers, size = codes.numbers, len(codes.numbers)
     if not size:
         return Groups(numbers, 0, np.zeros(0, np.int64))
+    if bool((numbers[1:] >= numbers[:-1]).all()):  # equal ones stand together
+        is_new = np.ones(size, np.bool_)
+        np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
+        first = np.flatnonzero(is_new)
+        return Groups(np.cumsum(is_new) - 1, len(first), first)
     if codes.bound <= max(_SPARSE * size, _SMALL):
         kind = np.int32 if size < 2**31 else np.int64
         first = np.zeros(codes.bound, kind)  # of each code its first row, counted from 1; 0: no row has it

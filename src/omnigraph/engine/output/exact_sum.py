@@ -94,6 +94,9 @@ class ExactSums:
 
     def average_of_whole(self, counts: Ints) -> Floats:
         """The exact sum of each group, divided by its count and rounded once; of whole numbers."""
+        ints = self.to_int64()
+        if ints is not None and not np.any((ints > _EXACT_IN_FLOAT) | (ints < -_EXACT_IN_FLOAT)):
+            return np.asarray(ints / counts, np.float64)
         sums = self.to_float64()
         found = sums / counts
         if np.any(np.abs(sums) > _EXACT_IN_FLOAT):
@@ -103,6 +106,9 @@ class ExactSums:
 
 def sum_whole(groups: Ints, count: int, values: Ints | NDArray[np.uint64], weight: Ints | None) -> ExactSums:
     """The sums of whole numbers; a row counts `weight` times."""
+    small = _sum_small(groups, count, values, weight)
+    if small is not None:
+        return ExactSums(np.stack((small & _MASK, small >> _DIGIT)), 0)
     kind = values.dtype.type
 
     def cut(rows: slice) -> tuple[list[Ints], None]:
@@ -110,6 +116,19 @@ def sum_whole(groups: Ints, count: int, values: Ints | NDArray[np.uint64], weigh
         return [(own & kind(_MASK)).astype(np.int64), (own >> kind(_DIGIT)).astype(np.int64)], None
 
     return _summed(groups, count, cut, 0, 0, weight)
+
+
+def _sum_small(groups: Ints, count: int, values: Ints | NDArray[np.uint64], weight: Ints | None) -> Ints | None:
+    """The sums, where all of them together fit into the 53 bits that floats add exactly; None where they may not."""
+    largest = max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
+    weights = len(groups) if weight is None else float(weight.sum(dtype=np.float64))
+    if largest * weights >= _EXACT_IN_FLOAT:
+        return None
+    own = values.astype(np.int64, copy=False)
+    own = own if weight is None else own * weight
+    if count == 1:
+        return np.array([own.sum(dtype=np.int64)], np.int64)
+    return np.bincount(groups, own, count).astype(np.int64)
 
 
 def sum_floats(

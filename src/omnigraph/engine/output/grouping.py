@@ -1,24 +1,25 @@
 """Aggregates by group. Every row counts as often as its weight says; no answer depends on the order of the rows."""
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.output.distinct import Codes, Groups, codes_of, codes_of_values, combined, grouped, groups_of
 from omnigraph.engine.output.exact_sum import ExactSums, sum_floats, sum_whole
 from omnigraph.engine.output.levels import levels_at
 from omnigraph.engine.output.projection import Frame, unsigned_zeros
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.query.expr import Aggregate, Expr, Fold
+from omnigraph.query.expr import Aggregate, Expr, Fold, Prop
 from omnigraph.query.expr_text import expr_text
 from omnigraph.query.ir import Grouping
 from omnigraph.schema.types import Scalar
 
 Ints: TypeAlias = NDArray[np.int64]
+_NUMBERS = (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64)
 
 
 class AggregateOverflowError(OmnigraphError):
@@ -49,8 +50,16 @@ def group(frame: Frame, grouping: Grouping) -> Frame:
     folds = _Folds(frame, groups)
     aggregates = {aggregate: folds.value(aggregate) for aggregate in grouping.aggregates}
     # Without keys nothing but aggregates is read of the one row, and there may be no match for it to stand on.
-    columns = frame.bindings.take(groups.first).columns if grouping.keys else {}
-    return replace(frame, bindings=Bindings(columns, groups.count), aggregates=aggregates, is_merged=True)
+    columns = _columns_of(frame.bindings, groups) if grouping.keys else {}
+    bindings = Bindings(columns, groups.count)
+    return Frame(bindings, frame.types, frame.reading, aggregates, frame.scores, is_merged=True)
+
+
+def _columns_of(bindings: Bindings, groups: Groups) -> Mapping[str, Positions]:
+    """The variables of a row of each group."""
+    if groups.is_each:
+        return bindings.columns
+    return {name: column.take(groups.first) for name, column in bindings.columns.items()}
 
 
 class _Folds:
@@ -80,6 +89,9 @@ class _Folds:
     def _counts(self, aggregate: Aggregate, given: NDArray[np.bool_] | None) -> Ints:
         """How many matches each group has, of those where `given` is true."""
         weight, of_row = self.frame.bindings.weight, self.groups.of_row
+        if self.groups.is_each:
+            counts = np.ones(self.groups.count, np.int64) if weight is None else weight
+            return counts if given is None else np.where(given, counts, 0)
         if given is not None:
             of_row, weight = of_row[given], None if weight is None else weight[given]
         if weight is None:
@@ -99,7 +111,7 @@ class _Folds:
         return np.bincount(self.groups.of_row[rows], minlength=self.groups.count).astype(np.int64, copy=False)
 
     def _sum(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
-        values = self.frame.values(argument)
+        values = self._numbers(argument)
         given = _given(values)
         of_row, weight = self.groups.of_row, self.frame.bindings.weight
         if given is not None:
@@ -108,8 +120,9 @@ class _Folds:
         counts = self._counts(aggregate, given)
         is_whole = pa.types.is_integer(values.type)
         if is_whole:
-            wide = values.cast(pa.uint64() if pa.types.is_uint64(values.type) else pa.int64())
-            sums = sum_whole(of_row, self.groups.count, np.asarray(wide), weight)
+            wide = np.asarray(values)
+            wide = wide if wide.dtype == np.uint64 else wide.astype(np.int64, copy=False)
+            sums = sum_whole(of_row, self.groups.count, wide, weight)
         else:
             sums = sum_floats(
                 of_row, self.groups.count, np.asarray(values.cast(pa.float64())), weight, self.frame.reading.budget
@@ -122,7 +135,17 @@ class _Folds:
             found = sums.average_of_whole(once) if is_whole else sums.average(once)
         if not np.all(np.isfinite(found)):
             raise AggregateOverflowError(expr_text(aggregate), str(Scalar.F64))
-        return pa.array(found, mask=counts == 0)
+        return pa.array(found) if counts.all() else pa.array(found, mask=counts == 0)
+
+    def _numbers(self, argument: Expr) -> pa.Array:
+        """The values of an argument; numpy picks those of a column in memory sooner than Arrow does."""
+        if isinstance(argument, Prop) and argument.type in _NUMBERS:
+            table = self.frame.table(argument.variable)
+            if table.is_resident(argument.name):
+                numbers, valid = table.numbers(argument.name, self.frame.reading.budget)
+                if valid is None:
+                    return pa.array(numbers.take(self.frame.positions(argument.variable)))
+        return self.frame.values(argument)
 
     def _extreme(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
         """The smallest or largest value of each group, as it is stored: that of the first row which has it."""

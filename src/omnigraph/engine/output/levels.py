@@ -39,10 +39,10 @@ class Levels:
         """The values as integers that compare as they do, among these rows."""
         return self.values if isinstance(self.values, np.ndarray) else text_places(self.values)
 
-    def take(self, rows: NDArray[np.bool_]) -> "Levels":
-        """Only these rows, by mask."""
+    def take(self, rows: Ints) -> "Levels":
+        """Only these rows, by number."""
         given = None if self.given is None else self.given[rows]
-        values = self.values[rows] if isinstance(self.values, np.ndarray) else self.values.filter(pa.array(rows))
+        values = self.values[rows] if isinstance(self.values, np.ndarray) else self.values.take(pa.array(rows))
         return Levels(given, values)
 
 

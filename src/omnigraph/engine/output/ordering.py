@@ -18,6 +18,8 @@ from omnigraph.query.ir import ReadQuery
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 _MOST_PACKED = 2**62
+_BLOCK, _BLOCKS = 256, 4
+"""Rows are compared by blocks of so many first, when there are so many blocks for each row that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,10 @@ class Key:
     descending: bool = False
     places: Ints | None = None
 
-    def levels(self, frame: Frame, rows: Rows, *, is_whole_sort: bool) -> Levels:
-        """What it says about some rows."""
+    def levels(self, frame: Frame, rows: Rows | None, *, is_whole_sort: bool) -> Levels:
+        """What it says about some rows, or about all."""
         if self.places is not None:
-            return Levels(None, self.places[rows])
+            return Levels(None, self.places if rows is None else self.places[rows])
         assert self.expr is not None  # noqa: S101 - one of the two is given
         return levels_at(frame, self.expr, rows, is_whole_sort=is_whole_sort)
 
@@ -46,41 +48,47 @@ def keys_of(query: ReadQuery, rank: Key | None = None) -> list[Key]:
 
 def ordered_rows(frame: Frame, keys: Sequence[Key], top: int | None) -> Rows:
     """The rows of a frame in order, or the first `top` of them. Rows that no key tells apart stay as they are."""
-    rows = np.arange(frame.size, dtype=np.int64)
     if top is not None and top < frame.size:
-        rows = _first(frame, keys, rows, top)
-    return _sorted(frame, keys, rows)
+        return _sorted(frame, keys, _first(frame, keys, top))
+    return _sorted(frame, keys, None)
 
 
 # --- the first few, in any order ---------------------------------------------------------------------
 
 
-def _first(frame: Frame, keys: Sequence[Key], rows: Rows, top: int) -> Rows:
-    """The first `top` rows. A key is read only of the rows that the keys before it leave in doubt."""
+def _first(frame: Frame, keys: Sequence[Key], top: int) -> Rows:
+    """The first `top` rows of more. A key is read only of the rows that the keys before it leave in doubt."""
     certain: list[Rows] = []
+    rows: Rows | None = None  # all of them
     for key in keys:
-        if top <= 0 or len(rows) <= top:
+        if top <= 0 or (rows is not None and len(rows) <= top):
             break
         frame.reading.budget.check()
         levels = key.levels(frame, rows, is_whole_sort=False)
         if levels.given is not None:
             given = levels.given.astype(np.int64)
             before, tied = _split(~given if key.descending else given, top)
-            certain.append(rows[before])
-            top -= int(np.count_nonzero(before))
-            rows, levels = rows[tied], levels.take(tied)
+            certain.append(_at(rows, before))
+            top -= len(before)
+            rows, levels = _at(rows, tied), levels.take(tied)
             if top <= 0 or len(rows) <= top:
                 break
-            if not given[tied][0]:  # only nulls are left in doubt: the next key decides
+            if not given[tied[0]]:  # only nulls are left in doubt: the next key decides
                 continue
         before, tied = _split_values(levels, top, descending=key.descending)
-        certain.append(rows[before])
-        top -= int(np.count_nonzero(before))
-        rows = rows[tied]
-    return np.concatenate((*certain, rows[: max(top, 0)]))
+        certain.append(_at(rows, before))
+        top -= len(before)
+        rows = _at(rows, tied)
+    rest = np.arange(max(top, 0), dtype=np.int64) if rows is None else rows[: max(top, 0)]
+    return np.concatenate((*certain, rest))
 
 
-def _split_values(levels: Levels, top: int, *, descending: bool) -> tuple[Mask, Mask]:
+def _at(rows: Rows | None, places: Ints) -> Rows:
+    """The rows at some places; None has every row at its own."""
+    return places if rows is None else rows[places]
+
+
+def _split_values(levels: Levels, top: int, *, descending: bool) -> tuple[Ints, Ints]:
     values = levels.values
     if isinstance(values, np.ndarray):
         return _split(~values if descending else values, top)
@@ -88,51 +96,76 @@ def _split_values(levels: Levels, top: int, *, descending: bool) -> tuple[Mask, 
     best = pc.select_k_unstable(pa.table({"text": values}), k=top, sort_keys=[("text", order)])
     bound = values[best[-1].as_py()]
     before = (pc.greater if descending else pc.less)(values, bound)
-    return np.asarray(before), np.asarray(pc.equal(values, bound))
+    return np.flatnonzero(before), np.flatnonzero(pc.equal(values, bound))
 
 
-def _split(values: Ints, top: int) -> tuple[Mask, Mask]:
-    """Which rows are surely among the first `top`, and which tie for the places that are left."""
+def _split(values: Ints, top: int) -> tuple[Ints, Ints]:
+    """The places that are surely among the first `top`, and those that tie for what is left of it."""
+    places = _small(values, top)
+    if places is not None:
+        values = values[places]
     bound = np.partition(values, top - 1)[top - 1]
-    return values < bound, values == bound
+    before, tied = np.flatnonzero(values < bound), np.flatnonzero(values == bound)
+    return (before, tied) if places is None else (places[before], places[tied])
+
+
+def _small(values: Ints, top: int) -> Ints | None:
+    """Some places that have all of the first `top` and what ties with them; None where that spares nothing.
+
+    At least `top` blocks have a value as small as the `top`-th smallest of the blocks' own smallest ones.
+    """
+    blocks = len(values) // _BLOCK
+    if blocks < _BLOCKS * top:
+        return None
+    least = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).min(axis=1)
+    return np.flatnonzero(values <= np.partition(least, top - 1)[top - 1])
 
 
 # --- a whole sort ------------------------------------------------------------------------------------
 
 
-def _sorted(frame: Frame, keys: Sequence[Key], rows: Rows) -> Rows:
-    """The rows in order: by the first key, then what it leaves tied by the next, and so on."""
-    rows = rows.copy()
-    runs = np.zeros(len(rows), np.int64)  # rows that are tied so far have equal numbers, and stand together
-    for key in keys:
-        tied = _tied(runs)
-        if not len(tied):
+def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> Rows:
+    """Some rows, or all, in order: by the first key, then what it leaves tied by the next, and so on."""
+    rows = np.arange(frame.size, dtype=np.int64) if wanted is None else wanted
+    if len(rows) < 2 or not keys:
+        return rows
+    columns = _columns(keys[0], frame, wanted)
+    order = _lexsorted(columns)
+    rows = rows[order]
+    starts = np.zeros(len(rows), np.bool_)
+    _mark(starts[1:], columns, order)
+    for key in keys[1:]:
+        if starts[1:].all():
             break
         frame.reading.budget.check()
+        tied = _tied(starts)
+        own = np.cumsum(starts)[tied]  # rows that are tied so far have equal numbers, and stand together
         columns = _columns(key, frame, rows[tied])
-        own = runs[tied]
-        order = _lexsorted(columns, own)
+        order = _lexsorted([own, *columns] if own[0] != own[-1] else columns)
         rows[tied] = rows[tied][order]
-        is_new = own[1:] != own[:-1]  # runs stand together, so sorting inside them moves none of their bounds
-        for column in columns:
-            moved = column[order]
-            is_new |= moved[1:] != moved[:-1]
-        starts = np.zeros(len(rows), np.bool_)
+        is_new = own[1:] != own[:-1]  # sorting inside of runs moves none of their bounds
+        _mark(is_new, columns, order)
         starts[tied[1:][is_new]] = True
-        starts |= np.concatenate(([False], runs[1:] != runs[:-1]))
-        runs = np.cumsum(starts)
     return rows
 
 
-def _tied(runs: Ints) -> Ints:
-    """The places of rows whose run has others in it."""
-    if len(runs) < 2:
-        return np.zeros(0, np.int64)
-    same = runs[1:] == runs[:-1]
-    return np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
+def _mark(is_new: Mask, columns: list[Ints], order: Ints) -> None:
+    """Note where a row, in this order, differs from the one before it."""
+    for column in columns:
+        moved = column[order]
+        is_new |= moved[1:] != moved[:-1]
 
 
-def _columns(key: Key, frame: Frame, rows: Rows) -> list[Ints]:
+def _tied(starts: Mask) -> Ints:
+    """The places of rows whose run has others in it; the first row starts the first run."""
+    same = ~starts[1:]
+    tied = np.zeros(len(starts), np.bool_)
+    tied[1:] = same
+    tied[:-1] |= same
+    return np.flatnonzero(tied)
+
+
+def _columns(key: Key, frame: Frame, rows: Rows | None) -> list[Ints]:
     levels = key.levels(frame, rows, is_whole_sort=True)
     values = levels.ints()
     if key.descending:
@@ -143,9 +176,8 @@ def _columns(key: Key, frame: Frame, rows: Rows) -> list[Ints]:
     return [~given if key.descending else given, np.where(levels.given, values, 0)]
 
 
-def _lexsorted(columns: list[Ints], runs: Ints) -> Ints:
-    """The order by run, then by the columns, equals as they are."""
-    keys = columns if runs[0] == runs[-1] else [runs, *columns]
+def _lexsorted(keys: list[Ints]) -> Ints:
+    """The order by the keys, equals as they are."""
     packed = _packed(keys)
     return np.lexsort(keys[::-1]) if packed is None else np.argsort(packed, kind="stable")
 

@@ -59,8 +59,10 @@ class Frame:
 
     def take(self, rows: Rows) -> "Frame":
         """Only these rows."""
-        aggregates = {one: values.take(pa.array(rows)) for one, values in self.aggregates.items()}
-        return replace(self, bindings=self.bindings.take(rows), aggregates=aggregates)
+        at = pa.array(rows) if self.aggregates else None
+        aggregates = {one: values.take(at) for one, values in self.aggregates.items()}
+        bindings = self.bindings.take(rows)
+        return Frame(bindings, self.types, self.reading, aggregates, self.scores, self.is_merged)
 
     def slice(self, start: int, stop: int) -> "Frame":
         """The rows from `start` to before `stop`."""

@@ -23,7 +23,6 @@ def link_of(
     counts: bool,
     needed: frozenset[str] = frozenset(),
     is_pushed: bool = False,
-    came: Hop | None = None,
 ) -> Link:
     """A hop as it is travelled from so many nodes; `counts`: parallel edges of an edge variable are matches each.
 
@@ -41,7 +40,7 @@ def link_of(
         filters=hop.filters,
         edge_variable=hop.edge_variable if hop.edge_variable in needed else None,
         access=access,
-        fan_out=costs.fan_out(hop, forward=forward, came=came),
+        fan_out=costs.fan_out(hop, forward=forward),
         why=why,
     )
 
@@ -65,7 +64,7 @@ class Branches:
         asked = self._costs.count(type_name) if demand is None else min(demand, self._costs.count(type_name))
         asked *= self._costs.passing(type_name, filters) / max(self._costs.count(type_name), 1.0)
         branches = [
-            self._branch(variable, hop, other, hanging, asked, came)
+            self._branch(variable, hop, other, hanging, asked)
             for hop, other in hanging.get(variable, ())
             if hop is not came
         ]
@@ -98,19 +97,17 @@ class Branches:
         for hop, other in hanging.get(variable, ()):
             if hop is came:
                 continue
-            pull, push, share = self._travels(variable, hop, other, hanging, rows, came)
+            pull, push, share = self._travels(variable, hop, other, hanging, rows)
             cost += min(pull, push)
             rows *= share
         if demand is None:
             self._alone[key] = rows, cost
         return rows, cost
 
-    def _travels(
-        self, variable: str, hop: Hop, other: str, hanging: Edges, rows: float, came: Hop | None
-    ) -> tuple[float, float, float]:
+    def _travels(self, variable: str, hop: Hop, other: str, hanging: Edges, rows: float) -> tuple[float, float, float]:
         """What a branch costs when its near end pulls and when its far end pushes; and which share of rows has one."""
         costs, forward = self._costs, hop.source == variable
-        there = costs.fan_out(hop, forward=forward, came=came)
+        there = costs.fan_out(hop, forward=forward)
         back = costs.fan_out(hop, forward=not forward)
         far, far_cost = self.expected(other, hanging, None, hop)
         is_plain = not (hop.filters or hop.is_multi or self._is_filtered(other, hanging, hop))
@@ -124,16 +121,14 @@ class Branches:
         others = [hop for hop, _ in hanging.get(variable, ()) if hop is not came]
         return bool(others or self._shape.filters.get(variable) or self._shape.single.get(variable))
 
-    def _branch(self, variable: str, hop: Hop, other: str, hanging: Edges, rows: float, came: Hop | None) -> Branch:
+    def _branch(self, variable: str, hop: Hop, other: str, hanging: Edges, rows: float) -> Branch:
         forward = hop.source == variable
-        pull, push, _ = self._travels(variable, hop, other, hanging, rows, came)
+        pull, push, _ = self._travels(variable, hop, other, hanging, rows)
         is_pull = pull <= push
         far, _ = self.expected(other, hanging, None, hop)
-        there = self._costs.fan_out(hop, forward=forward, came=came)
+        there = self._costs.fan_out(hop, forward=forward)
         sources = rows if is_pull else far
-        link = link_of(
-            hop, self._costs, sources, forward=forward, counts=self._counts, is_pushed=not is_pull, came=came
-        )
+        link = link_of(hop, self._costs, sources, forward=forward, counts=self._counts, is_pushed=not is_pull)
         demand = min(rows * there, self._costs.count(self._shape.types[other])) if is_pull else None
         return Branch(
             link=link,

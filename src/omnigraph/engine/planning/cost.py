@@ -1,11 +1,13 @@
-"""What the planner expects: rows that pass, neighbours of a node, and how edges are best found. Reads no data."""
+"""What the planner expects: rows that pass, neighbours of a node, and how edges are best found.
+
+The snapshot and the parameters decide, never what is in memory: the same question has the same plan in every process.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.engine.degrees import met_degrees
 from omnigraph.engine.operators.values import conjunction, has_text_match
-from omnigraph.engine.plan import REVERSED, Access
+from omnigraph.engine.plan import Access
 from omnigraph.engine.reading import Reading
 from omnigraph.options import Traversal
 from omnigraph.query.expr import Compare, Expr, In, Op
@@ -51,7 +53,9 @@ class Costs:
     def _estimate(self, type_name: str, filters: Sequence[Expr]) -> float:
         plain = [expr for expr in filters if not has_text_match(expr)]
         rows = self.reading.rows(type_name)
-        found = rows.estimate(conjunction(plain), self.reading.inputs) if plain else float(rows.count)
+        found = (
+            rows.estimate(conjunction(plain), self.reading.inputs, self.reading.budget) if plain else float(rows.count)
+        )
         return float(found * _TEXT ** (len(filters) - len(plain)))
 
     def access(self, type_name: str, filters: Sequence[Expr]) -> str:
@@ -69,31 +73,15 @@ class Costs:
             return self.count(type_name) * _SCANNED
         return expected if expected <= _FEW else expected + self.count(type_name) * _SCANNED
 
-    def fan_out(self, hop: Hop, *, forward: bool, came: Hop | None = None) -> float:
-        """How many far ends a near one has, on average; of nodes that were reached by `came`, if that is known."""
+    def fan_out(self, hop: Hop, *, forward: bool) -> float:
+        """How many far ends a near one has, on average."""
         near, far = (hop.source_type, hop.target_type) if forward else (hop.target_type, hop.source_type)
-        single = None if came is None else self._met(hop, came, forward=forward)
-        if single is None:
-            single = self.count(hop.edge.name) / max(self.count(near), 1.0)
-            single *= 2 if hop.direction is Direction.BOTH else 1
+        single = self.count(hop.edge.name) / max(self.count(near), 1.0)
+        single *= 2 if hop.direction is Direction.BOTH else 1
         if not hop.is_multi:
             return single
         reached = sum(single**distance for distance in range(hop.low, min(hop.high, 16) + 1))
         return min(reached, self.count(far))
-
-    def _met(self, hop: Hop, came: Hop, *, forward: bool) -> float | None:
-        """The mean degree of nodes that the same edge type led to, if its adjacency was used before."""
-        if came.edge != hop.edge:
-            return None
-        direction = hop.direction if forward else REVERSED[hop.direction]
-        near = hop.source if forward else hop.target
-        arrived = came.direction if came.target == near else REVERSED[came.direction]
-        known = met_degrees(self.reading, hop.edge.name, direction)
-        if known is None:
-            return None
-        if arrived is REVERSED[direction]:
-            return known.returning
-        return known.onward if arrived is direction and hop.edge.source == hop.edge.target else None
 
     def edge_share(self, hop: Hop) -> float:
         """The share of a hop's edges that pass its filters."""
@@ -118,8 +106,6 @@ class Costs:
             access = Access.CSR if mode is Traversal.CSR else Access.INDEXED
             return access, f"asked for by traversal_mode {mode.value}"
         name = hop.edge.name
-        if self.reading.has_topology(name):
-            return Access.CSR, "in memory"
         edges = self.count(name)
         if edges <= SMALL_EDGES:
             return Access.CSR, "a small edge type"

@@ -21,8 +21,6 @@ class PartPlan:
         self._edges = self._shape.edges(self._shape.hops)
         self._hanging: Edges = {}
         self._growths: dict[tuple[int, bool], float] = {}
-        self._came: dict[str, Hop] = {}
-        """By which hop a variable was reached."""
         self._counts = drafting.want is not Want.EXISTS
 
     def add(self, part: list[str]) -> None:
@@ -114,8 +112,7 @@ class PartPlan:
         if known is None:
             variable = hop.target if forward else hop.source
             share = self._alone(variable) / max(self._costs.count(self._shape.types[variable]), 1.0)
-            came = self._came.get(hop.source if forward else hop.target)
-            known = self._costs.fan_out(hop, forward=forward, came=came) * self._costs.edge_share(hop) * share
+            known = self._costs.fan_out(hop, forward=forward) * self._costs.edge_share(hop) * share
             self._growths[id(hop), forward] = known
         return known
 
@@ -144,12 +141,10 @@ class PartPlan:
             forward=forward,
             counts=self._counts,
             needed=drafting.edges_needed(),
-            came=self._came.get(source),
         )
         rows = drafting.rows * self._growth(hop)
         number = self._maker.number()
         node = self._branches.node(target, self._hanging, drafting.rows * link.fan_out)
-        self._came[target] = hop
         step = Expand(number=number, source=source, link=link, node=node, keep=(), rows=rows)
         drafting.add(step, reads={source}, binds=_named(target, link.edge_variable))
 

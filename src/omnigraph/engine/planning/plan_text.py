@@ -193,11 +193,13 @@ def _actual(trace: Trace | None, actual: Actual | None) -> str:
         return ""
     if actual is None:
         return "  [not run]"
+    if actual.joined_with is not None and not actual.runs:
+        return f"  [run with step {actual.joined_with}]"
     parts = [f"{actual.rows:,} {'row' if actual.rows == 1 else 'rows'}", f"{actual.seconds * 1e3:.3f} ms"]
     parts += [f"{actual.requests:,} {'request' if actual.requests == 1 else 'requests'}", f"{actual.bytes:,} bytes"]
     if actual.runs > 1:
         parts.append(f"in {actual.runs:,} parts")
-    return f"  [{', '.join(parts)}]"
+    return f"  [{'; '.join((', '.join(parts), *actual.choices))}]"
 
 
 # --- data ------------------------------------------------------------------------------------------

@@ -8,13 +8,19 @@ what is distinct is looked at in Python.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import Stemmer
 from numpy.typing import NDArray
+
+T = TypeVar("T")
+Check: TypeAlias = Callable[[], None]
+"""Is called again and again, and raises when there is no time left."""
 
 _COMMONEST = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this"
@@ -27,6 +33,9 @@ _SPELT = dict(zip("æœøđðþłħıŋŧ", ("ae", "oe", "o", "d", "d", "th", "l
 """Latin letters that Unicode does not take apart."""
 _CHUNK_BYTES = 8 * 1024 * 1024
 """How much text is analysed at once: it bounds the memory for what lies between text and words."""
+_RUNS = re.compile(r"[0-9A-Za-z\u0080-\U0010ffff]+")
+_RUNS_AT_ONCE = 4_096
+"""How much of a question is analysed between two looks at the clock."""
 _IS_RUN = np.array([byte >= 0x80 or chr(byte).isalnum() for byte in range(256)])
 """Bytes that never end a run; whether a character beyond ASCII belongs to a word is asked of distinct runs."""
 _LOWER = np.array([ord(chr(byte).lower()) if byte < 0x80 else byte for byte in range(256)], np.uint8)
@@ -40,10 +49,21 @@ class Word:
     stem: str
 
 
-def words(text: str) -> list[Word]:
+def words(text: str, check: Check = lambda: None) -> Iterator[Word]:
     """The words of a text in order, without stop words."""
-    kept = [word for run in _ascii_runs(text) for word in _folded(run) if word not in STOP_WORDS]
-    return [Word(word, stem) for word, stem in zip(kept, stems(kept), strict=True)]
+    runs = (found.group() for found in _RUNS.finditer(text))
+    while some := list(islice(runs, _RUNS_AT_ONCE)):
+        check()
+        kept = [word for run in some for word in _folded(run) if word not in STOP_WORDS]
+        yield from map(Word, kept, stems(kept))
+
+
+def watched(items: Iterable[T], check: Check) -> Iterator[T]:
+    """The same items, with a look at the clock now and then."""
+    for place, item in enumerate(items):
+        if not place % _RUNS_AT_ONCE:
+            check()
+        yield item
 
 
 def stems(folded: list[str]) -> list[str]:
@@ -85,11 +105,6 @@ _FOLDING = _Folding()
 _MARK = "\0"
 """Stands before a mark for a while, because those on ASCII letters go; no text has it here."""
 _MARKS_ON_ASCII = re.compile(f"(?<=[0-9a-z])(?:{_MARK}.)+")
-
-
-def _ascii_runs(text: str) -> list[str]:
-    runs = "".join(char if not char.isascii() or char.isalnum() else " " for char in text).split(" ")
-    return [run for run in runs if run]
 
 
 # --- columns ---------------------------------------------------------------------------------------

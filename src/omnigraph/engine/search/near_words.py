@@ -4,16 +4,18 @@ An edit puts a letter in, takes one out, changes one, or exchanges two neighbour
 (optimal string alignment), so `jonh` is one edit from `john`.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-Check: TypeAlias = Callable[[], None]
-"""Is called again and again, and raises when there is no time left."""
+from omnigraph.engine.search.analysis import Check
+
+_LETTERS_BETWEEN_CHECKS = 4_096
 Letters = NDArray[np.uint32]
 _MASK_BITS = 64
+_LETTERS_AT_ONCE = 1 << 20
+"""How many letters of words are compared at a time: it bounds the memory for the tables of distances."""
 
 
 class Spellings:
@@ -40,7 +42,7 @@ class Spellings:
         found += [
             some[_distances(letters, self._rectangle(some, int(length)), check) <= edits]
             for length in np.unique(self._lengths[near])
-            if len(some := near[self._lengths[near] == length])
+            for some in _parts(near[self._lengths[near] == length], max(1, _LETTERS_AT_ONCE // int(length)))
         ]
         return np.sort(np.concatenate(found))
 
@@ -48,6 +50,10 @@ class Spellings:
         """The letters of words of one length, a column for each word."""
         found: Letters = self._letters[self._starts[words] + np.arange(length)[:, None]]
         return found
+
+
+def _parts(words: NDArray[np.int64], count: int) -> Iterator[NDArray[np.int64]]:
+    return (words[start : start + count] for start in range(0, len(words), count))
 
 
 def default_edits(word: str) -> int:
@@ -74,6 +80,8 @@ def _distances(word: Letters, others: Letters, check: Check) -> NDArray[np.int64
         row[0] = i + 1
         differs = others != letter
         for j in range(length):
+            if not (j + 1) % _LETTERS_BETWEEN_CHECKS:
+                check()
             row[j + 1] = np.minimum(np.minimum(above[j + 1], row[j]) + 1, above[j] + differs[j])
             if i and j:
                 is_swap = (others[j - 1] == letter) & (others[j] == word[i - 1])

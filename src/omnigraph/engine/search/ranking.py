@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.reading import Reading
+from omnigraph.engine.search.analysis import Check, watched
 from omnigraph.engine.search.asked import asked_k, asked_text, asked_vector, claimed
 from omnigraph.engine.search.best import nth_largest
 from omnigraph.engine.search.column_words import Part, words_of
-from omnigraph.engine.search.text_match import query_stems
+from omnigraph.engine.search.text_match import LETTER_BYTES, query_stems
 from omnigraph.engine.search.vectors import distances, finalists, matrix_of, vector_batches, vectors
 from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
@@ -203,11 +204,12 @@ def _nearest_streamed(
 
 def _bm25(reading: Reading, rank: Bm25, type_name: str, candidates: Positions) -> tuple[Positions, Floats]:
     """Candidates with a match, and their relevance; how rare a word is, is counted over the whole table."""
-    stems = query_stems(asked_text(reading.inputs, rank.query, "bm25"))
-    rows = reading.rows(type_name)
+    rows, query, check = reading.rows(type_name), asked_text(reading.inputs, rank.query, "bm25"), reading.budget.check
+    with claimed(reading.budget, len(query) * LETTER_BYTES, "the words that `bm25` looks for"):
+        stems = query_stems(query, check)
     with claimed(reading.budget, 8 * rows.size, "ranking by bm25"):
         scores = np.zeros(rows.size, np.float64)
-        for at, values in _relevance(words_of(reading, rows, rank.prop.name), stems):
+        for at, values in _relevance(words_of(reading, rows, rank.prop.name), stems, check):
             scores[at] += values
         if len(candidates) == rows.count:  # that is everybody: nobody else has a match
             candidates = np.flatnonzero(scores)
@@ -216,17 +218,17 @@ def _bm25(reading: Reading, rank: Bm25, type_name: str, candidates: Positions) -
     return candidates[has_match], values[has_match]
 
 
-def _relevance(parts: Iterable[Part], stems: Iterable[str]) -> Iterator[tuple[Positions, Floats]]:
+def _relevance(parts: Iterable[Part], stems: Iterable[str], check: Check) -> Iterator[tuple[Positions, Floats]]:
     """Word by word, rows that have it and what it adds to their score; each word counts once."""
     hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {stem: [] for stem in stems}
     count = total = 0
     for part in parts:
         count, total = count + part.count, total + part.total
-        for stem, found in hits.items():
+        for stem, found in watched(hits.items(), check):
             having = part.having(stem)
             if having is not None:
                 found.append(having)
-    for found in hits.values():
+    for found in watched(hits.values(), check):
         weight = _weight(sum(len(at) for at, _, _ in found), count)
         for at, times, lengths in found:
             yield at, _share(times, lengths, total / count) * weight

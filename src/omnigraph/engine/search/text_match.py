@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.reading import Reading
-from omnigraph.engine.search.analysis import Word, words
-from omnigraph.engine.search.asked import asked_edits, asked_text
+from omnigraph.engine.search.analysis import Check, Word, watched, words
+from omnigraph.engine.search.asked import asked_edits, asked_text, claimed
 from omnigraph.engine.search.column_words import has_words, positions_where, words_of
-from omnigraph.engine.search.near_words import Check, default_edits
+from omnigraph.engine.search.near_words import default_edits
 from omnigraph.engine.search.text_index import TextIndex, build
 from omnigraph.query.expr import TextMatch, TextMode
 
@@ -26,6 +26,8 @@ _WORDS_AT_ONCE = 1 << 20
 """How many words of candidates are laid out at a time, to look for a phrase in them."""
 _FEW_IN = 32
 """When fewer than one row in so many is asked for, their texts are looked at before an index of all is made."""
+LETTER_BYTES = 64
+"""What the words of a question take at most for each of its letters, while they are found."""
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -78,7 +80,8 @@ def text_truths(reading: Reading, match: TextMatch, type_name: str, at: Position
 
 def _asked(reading: Reading, match: TextMatch) -> Wanted:
     query = asked_text(reading.inputs, match.query, match.mode.value)
-    return wanted(match.mode, query, asked_edits(reading.inputs, match))
+    with claimed(reading.budget, len(query) * LETTER_BYTES, f"the words that `{match.mode.value}` looks for"):
+        return wanted(match.mode, query, asked_edits(reading.inputs, match), reading.budget.check)
 
 
 def _found_at(
@@ -100,24 +103,25 @@ def _found_at(
 # --- the question ------------------------------------------------------------------------------------
 
 
-def wanted(mode: TextMode, query: str, edits: int | None = None) -> Wanted:
-    """What a text predicate looks for; `edits` None is the default for each word."""
+def wanted(mode: TextMode, query: str, edits: int | None = None, check: Check = lambda: None) -> Wanted:
+    """What a text predicate looks for, each once; `edits` None is the default for each word."""
     match mode:
         case TextMode.ANY:
-            return AnyWord(query_stems(query))
+            return AnyWord(query_stems(query, check))
         case TextMode.ALL:
-            quoted = [query_stems(part) for part in _QUOTED.findall(query)]
-            return AllWords(query_stems(query), tuple(phrase for phrase in quoted if len(phrase) > 1))
+            quoted = watched(dict.fromkeys(part.group(1) for part in _QUOTED.finditer(query)), check)
+            phrases = dict.fromkeys(tuple(word.stem for word in words(part, check)) for part in quoted)
+            return AllWords(query_stems(query, check), tuple(phrase for phrase in phrases if len(phrase) > 1))
         case TextMode.FUZZY:
-            found = dict.fromkeys(words(query))
+            found = dict.fromkeys(words(query, check))
             return NearWord(tuple((w, default_edits(w.folded) if edits is None else edits) for w in found))
         case _:
             assert_never(mode)
 
 
-def query_stems(text: str) -> tuple[str, ...]:
-    """The stems of a text in order."""
-    return tuple(word.stem for word in words(text))
+def query_stems(text: str, check: Check = lambda: None) -> tuple[str, ...]:
+    """The stems of a text, each once, in order."""
+    return tuple(dict.fromkeys(word.stem for word in words(text, check)))
 
 
 # --- the answer --------------------------------------------------------------------------------------
@@ -127,40 +131,43 @@ def find_rows(index: TextIndex, looked_for: Wanted, check: Check = lambda: None)
     """The rows of an index that have it, ascending; `check` ends what takes too long."""
     match looked_for:
         case AnyWord():
-            return _union(index, index.numbers(looked_for.stems))
+            return _union(index, index.numbers(looked_for.stems), check)
         case AllWords():
-            return _all_words(index, looked_for)
+            return _all_words(index, looked_for, check)
         case NearWord():
             return _near_words(index, looked_for, check)
         case _:
             assert_never(looked_for)
 
 
-def _union(index: TextIndex, tokens: list[int]) -> Positions:
+def _union(index: TextIndex, tokens: list[int], check: Check) -> Positions:
     if len(tokens) == 1:
         return index.rows_with(tokens[0])[0]
     has_one = np.zeros(index.size, np.bool_)
-    for token in tokens:
+    for token in watched(tokens, check):
         has_one[index.rows_with(token)[0]] = True
     return np.flatnonzero(has_one)
 
 
-def _all_words(index: TextIndex, looked_for: AllWords) -> Positions:
-    distinct = set(looked_for.stems)
+def _all_words(index: TextIndex, looked_for: AllWords, check: Check) -> Positions:
     tokens = index.numbers(looked_for.stems)
-    if not distinct or len(tokens) < len(distinct):
+    if not tokens or len(tokens) < len(looked_for.stems):
         return np.empty(0, np.int64)
     by_rarity = sorted((index.rows_with(token)[0] for token in tokens), key=len)
     found: Positions = by_rarity[0]
-    for others in by_rarity[1:]:
+    for others in watched(by_rarity[1:], check):
+        if not len(found):
+            break
         places = np.searchsorted(others, found)
         found = found[others[np.minimum(places, len(others) - 1)] == found]
     for phrase in looked_for.phrases:
-        found = _with_phrase(index, found, [index.tokens[stem] for stem in phrase])
+        if not len(found):
+            break
+        found = _with_phrase(index, found, [index.tokens[stem] for stem in phrase], check)
     return found
 
 
-def _with_phrase(index: TextIndex, rows: Positions, phrase: list[int]) -> Positions:
+def _with_phrase(index: TextIndex, rows: Positions, phrase: list[int], check: Check) -> Positions:
     """Those of the rows that have these tokens one behind the other."""
     kept = [np.empty(0, rows.dtype)]
     for some, owners, stream in _streams(index, rows):
@@ -170,6 +177,7 @@ def _with_phrase(index: TextIndex, rows: Positions, phrase: list[int]) -> Positi
             tokens = index.token_of[stream]
             is_hit[:last] = owners[:last] == owners[len(phrase) - 1 :]
             for place, token in enumerate(phrase):
+                check()
                 is_hit[:last] &= tokens[place : place + last] == token
         kept.append(some[np.unique(owners[is_hit])])
     return np.concatenate(kept)
@@ -181,13 +189,14 @@ def _near_words(index: TextIndex, looked_for: NearWord, check: Check) -> Positio
     for word, edits in looked_for.words:
         near = index.token_spellings.within(word.stem, edits, check)
         is_near[index.spellings.within(word.folded, edits, check)] = True
-        for token in near.tolist():
+        for token in watched(near.tolist(), check):
             found[index.rows_with(token)[0]] = True
     # A word as it is written: whoever has its token may have another form of it, so the texts are looked at.
     candidates = np.zeros(index.size, np.bool_)
-    for token in np.unique(index.token_of[is_near]).tolist():
+    for token in watched(np.unique(index.token_of[is_near]).tolist(), check):
         candidates[index.rows_with(token)[0]] = True
     for some, owners, stream in _streams(index, np.flatnonzero(candidates & ~found)):
+        check()
         found[some[np.unique(owners[is_near[stream]])]] = True
     return np.flatnonzero(found)
 

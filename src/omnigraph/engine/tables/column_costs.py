@@ -44,6 +44,10 @@ class ColumnCosts:
         """Whether the whole column is read at the first question."""
         return self.bytes_of(column) <= min(_LIGHT_BYTES, self._most)
 
+    def is_light_by_size(self, column: str) -> bool:
+        """Whether it would be, whatever room there is: the planner's view, which is the same everywhere."""
+        return self.bytes_of(column) <= _LIGHT_BYTES
+
     def is_heavy(self, column: str) -> bool:
         """Whether its values are too large to be kept for the sake of a filter."""
         return pa.types.is_fixed_size_list(self._schema.field(column).type) and not self.is_light(column)
@@ -57,6 +61,10 @@ class ColumnCosts:
     def has_paid(self, what: str) -> bool:
         """Whether a structure is worth making: the table is small, or enough questions were asked of it."""
         return self.is_small or self._has_paid(f"({what})", self._layout.size // _QUESTIONS + 1)
+
+    def is_asked_again(self, what: str) -> bool:
+        """Whether a question is not the first one of its kind."""
+        return self._has_paid(f"({what})", self._layout.size // 2 + 1) or not self._layout.size
 
     @property
     def is_small(self) -> bool:

@@ -55,29 +55,48 @@ class Kept:
         Whoever waits for another thread's making looks at its own `budget` meanwhile; when that making fails, the
         next one tries.
         """
+        found = self._hit(key)
+        if found is not None:
+            return cast("T", found[0])
         made = threading.Event()
-        while True:
-            with self._lock:
-                found = self._values.get(key)
-                if found is not None:
-                    self._values.move_to_end(key)
-                    self._hits += 1
-                    return cast("T", found[0])
-                making = self._making.setdefault(key, made)
-            if making is made:
-                break
-            while not making.wait(_WAIT_SECONDS):
-                if budget is not None:
-                    budget.check()
         try:
+            while True:
+                found, making = self._hit_or_turn(key, made)
+                if found is not None:
+                    return cast("T", found[0])
+                if making is made:
+                    break
+                while not making.wait(_WAIT_SECONDS):
+                    if budget is not None:
+                        budget.check()
             value = make()
             self._put(key, value, nbytes(value))
+            return value
         finally:
+            made.set()  # before all else: whatever interrupts this, nobody waits for a making that is not going on
             with self._lock:
-                self._misses += 1
-                del self._making[key]
-            made.set()
-        return value
+                if self._making.get(key) is made:
+                    self._misses += 1
+                    del self._making[key]
+
+    def _hit(self, key: Key) -> tuple[object, int] | None:
+        with self._lock:
+            return self._used(key)
+
+    def _hit_or_turn(self, key: Key, made: threading.Event) -> tuple[tuple[object, int] | None, threading.Event]:
+        """What is kept, or whose making is to be waited for: `made`, if it is the caller's turn."""
+        with self._lock:
+            found, making = self._used(key), self._making.get(key)
+            if found is None and (making is None or making.is_set()):
+                self._making[key] = making = made
+            return found, making or made
+
+    def _used(self, key: Key) -> tuple[object, int] | None:
+        found = self._values.get(key)
+        if found is not None:
+            self._values.move_to_end(key)
+            self._hits += 1
+        return found
 
     def put(self, key: Key, value: object, nbytes: int) -> None:
         """Keep a value that is there already, in the place of the one under that key."""
@@ -97,13 +116,17 @@ class Kept:
 
     def _put(self, key: Key, value: object, nbytes: int) -> None:
         with self._lock:
-            self._drop(key)
-            if nbytes > self.limit_bytes:
-                return
-            self._values[key] = (value, nbytes)
-            self._nbytes += nbytes
-            while self._nbytes > self.limit_bytes:
-                self._drop(next(iter(self._values)))
+            try:
+                self._drop(key)
+                if nbytes > self.limit_bytes:
+                    return
+                self._values[key] = (value, nbytes)
+                self._nbytes += nbytes
+                while self._nbytes > self.limit_bytes:
+                    self._drop(next(iter(self._values)))
+            except BaseException:  # an interrupt between two lines: count anew what is there
+                self._nbytes = sum(size for _, size in self._values.values())
+                raise
 
     def _drop(self, key: Key) -> None:
         found = self._values.pop(key, None)

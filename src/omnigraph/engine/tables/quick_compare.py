@@ -27,6 +27,9 @@ _OPS: dict[Op, Callable[[Any, Any], Any]] = {
 }
 _FEW_VALUES = 4_096
 """Among more distinct values than this, comparing texts is as fast as looking for the code of one."""
+_FEW_ROWS = 16
+_SAMPLE, _REPEATED = 4_096, 2
+"""Codes are made when a sample of so many texts has each of them so many times on average."""
 
 
 def quick_compare(
@@ -47,7 +50,7 @@ def quick_compare(
     if given is None:
         return np.zeros(columns.layout.size if at is None else len(at), np.bool_)
     if isinstance(given, str) and is_text(value.type):
-        return _equal_text(columns, name, op, given, at) if is_text(column.type) else None
+        return _equal_text(columns, name, op, given, at, budget) if is_text(column.type) else None
     if column.type != value.type or not isinstance(column.type, Scalar) or column.type is Scalar.BOOL:
         return None
     if not columns.is_resident(name) and not columns.costs.is_light(name):
@@ -61,15 +64,48 @@ def quick_compare(
     return found
 
 
-def _equal_text(columns: TableColumns, name: str, op: Op, given: str, at: Positions | None) -> NDArray[np.bool_] | None:
-    """Equal or unequal texts by their codes, when these are in memory."""
-    if op not in (Op.EQ, Op.NE) or not columns.has_derived(name, "codes"):
+def _equal_text(
+    columns: TableColumns, name: str, op: Op, given: str, at: Positions | None, budget: Budget | None
+) -> NDArray[np.bool_] | None:
+    """Equal or unequal texts: a few one by one, others by their codes, where these are or should be in memory."""
+    if op not in (Op.EQ, Op.NE):
         return None
-    codes, values = columns.codes(name)
+    if at is not None and len(at) <= _FEW_ROWS:
+        texts = columns.values(name, at, budget).to_pylist()
+        return np.array([text is not None and (text == given) is (op is Op.EQ) for text in texts], np.bool_)
+    if not _has_codes(columns, name, budget):
+        return None
+    codes, values = columns.codes(name, budget)
     if len(values) > _FEW_VALUES:
         return None
-    code = pc.index(values, pa.scalar(given, values.type)).as_py()
-    asked = codes if at is None else codes[at]
-    found: NDArray[np.bool_] = asked != code if op is Op.NE else asked == code
-    found &= asked >= 0
-    return found
+    code = columns.derived(name, "code of a value", lambda: _numbered(values), _numbered_bytes).get(given, -1)
+    asked = codes if at is None else codes.take(at)
+    if op is Op.NE:
+        return np.asarray((asked != code) & (asked >= 0))
+    return np.zeros(len(asked), np.bool_) if code < 0 else np.asarray(asked == code)
+
+
+def _has_codes(columns: TableColumns, name: str, budget: Budget | None) -> bool:
+    """Whether the codes of a column of texts are in memory, or worth making: it is asked again, and has few values."""
+    if columns.has_derived(name, "codes"):
+        return True
+    if not columns.is_resident(name) or not columns.costs.is_asked_again(f"codes of {name}"):
+        return False
+    return columns.derived(name, "few values", lambda: _has_few_values(columns.written(name, budget)), lambda _: 64)
+
+
+def _has_few_values(texts: pa.Array) -> bool:
+    """Whether a column is short, or a part of it repeats itself so much that all of it must."""
+    if len(texts) <= _FEW_VALUES:
+        return True
+    step = max(1, len(texts) // _SAMPLE)
+    sample = texts.take(pa.array(np.arange(0, len(texts), step)))
+    return bool(pc.count_distinct(sample).as_py() * _REPEATED <= len(sample))
+
+
+def _numbered(values: pa.Array) -> dict[str, int]:
+    return {value: number for number, value in enumerate(values.to_pylist())}
+
+
+def _numbered_bytes(found: dict[str, int]) -> int:
+    return sum(map(len, found)) + 160 * len(found)

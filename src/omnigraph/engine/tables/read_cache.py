@@ -35,7 +35,8 @@ class ReadCache:
     """One for each open graph. Keys are what tables hold, so branches with equal rows share what is kept."""
 
     def __init__(self, options: Options, derived: DerivedObjects | None = None) -> None:
-        self.kept = Kept(options.cache_bytes if options.cache_bytes is not None else _memory() // _SHARE_OF_MEMORY)
+        limit = machine_memory() // _SHARE_OF_MEMORY if options.cache_bytes is None else options.cache_bytes
+        self.kept = Kept(limit)
         self._derived = derived if options.derived_cache else None
         self._has_derived: dict[str, bool] = {}
         self._writers: list[threading.Thread] = []
@@ -157,7 +158,7 @@ def _topology_key(tables: Tables) -> Key:
     return ("topology", *((rows.table.path, rows.columns.layout.state) for rows in tables.all))
 
 
-def _memory() -> int:
+def machine_memory() -> int:
     """The bytes of memory that this process may use: the machine's, or what its container is allowed."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for limit in _CONTAINER_LIMITS:

@@ -21,11 +21,12 @@ from omnigraph.engine.tables.pushdown import (
     rows_by_scan,
     rows_in_memory,
 )
+from omnigraph.engine.tables.statistics import is_ordered
 from omnigraph.engine.tables.table_columns import TableColumns, joined
 from omnigraph.query.expr import Expr, conjuncts
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.dataset import ADDRESS, IndexCoverage
+from omnigraph.storage.dataset import ADDRESS
 
 _FEW_KEYS = 256
 """For fewer than one row in so many, the table's index is asked, and the column not read."""
@@ -132,7 +133,7 @@ class TableRows:
         """Whether some keys of a column are better looked up in the table's index than in the column itself."""
         if not self.columns.costs.may_load(column):
             return True
-        is_indexed = any(i.columns == (column,) and i.is_complete and _is_ordered(i) for i in self.columns.indexes())
+        is_indexed = any(i.columns == (column,) and i.is_complete and is_ordered(i) for i in self.columns.indexes())
         return is_indexed and keys * _FEW_KEYS < self.size
 
     def matching(self, column: str, keys: pa.Array, budget: Budget | None = None) -> tuple[NDArray[np.int64], pa.Array]:
@@ -148,45 +149,61 @@ class TableRows:
 
     # --- for the planner --------------------------------------------------------------------------------
 
-    def estimate(self, predicate: Expr, inputs: Inputs) -> float:
-        """About how many rows pass; reads nothing."""
+    def estimate(self, predicate: Expr, inputs: Inputs, budget: Budget | None = None) -> float:
+        """About how many rows pass, as far as this version of the table tells."""
         terms = conjuncts(predicate)
         ids = named_ids(self.type, terms, inputs)
         if ids is not None:
             return float(min(len(ids), self.count))
-        return self.count * estimated_share(self.columns, self.type, terms, inputs)
+        return self.count * estimated_share(self.columns, self.type, terms, inputs, budget)
 
     def access(self, predicate: Expr, inputs: Inputs) -> str:
-        """How `where` answers a predicate, for people; reads nothing."""
+        """How rows are found that pass, for people; the same whatever is in memory."""
         terms = conjuncts(predicate)
         if named_ids(self.type, terms, inputs) is not None:
-            return str(Access(Way.KEY))
-        return str(self._way(terms, inputs))
+            return Way.KEY.value
+        costs = self.columns.costs
+        if costs.is_small and all(costs.is_light_by_size(name) for name in _names(terms)):
+            return "column"
+        index = self._selective_index(terms, inputs)
+        return "column" if index is None else str(Access(Way.INDEX, index))
+
+    def way(self, predicate: Expr, inputs: Inputs) -> str:
+        """How `where` would find them now, by what is in memory and what has room there."""
+        terms = conjuncts(predicate)
+        return Way.KEY.value if named_ids(self.type, terms, inputs) is not None else str(self._way(terms, inputs))
 
     def _way(self, terms: tuple[Expr, ...], inputs: Inputs) -> Access:
-        names = list(dict.fromkeys(name for term in terms for name in columns_of(term)))
+        names = _names(terms)
         if all(self.is_resident(name) for name in names):
             return Access(Way.MEMORY)
         costs = self.columns.costs
         if costs.is_small and all(costs.is_light(name) for name in names):
             return Access(Way.MEMORY)
-        index = self._index_for(terms, inputs)
-        if index is not None and estimated_share(self.columns, self.type, terms, inputs) < _SELECTIVE:
+        index = self._selective_index(terms, inputs)
+        if index is not None:
             return Access(Way.INDEX, index)
         fits = all(costs.may_load(name) and not costs.is_heavy(name) for name in names)
         return Access(Way.MEMORY if fits else Way.SCAN)
 
+    def _selective_index(self, terms: tuple[Expr, ...], inputs: Inputs) -> str | None:
+        """An index that answers one of the terms, if few enough rows pass."""
+        index = self._index_for(terms, inputs)
+        if index is None or estimated_share(self.columns, self.type, terms, inputs) >= _SELECTIVE:
+            return None
+        return index
+
     def _index_for(self, terms: tuple[Expr, ...], inputs: Inputs) -> str | None:
         helpful = pushable(terms, inputs)
         for index in self.columns.indexes():
-            if index.columns[0] in helpful and _is_ordered(index):
+            if index.columns[0] in helpful and is_ordered(index):
                 return index.name
         return None
 
 
-def _is_ordered(index: IndexCoverage) -> bool:
-    """Whether an index answers comparisons."""
-    return index.kind.upper() in ("BTREE", "BITMAP")
+def _names(terms: tuple[Expr, ...]) -> list[str]:
+    """The columns that terms read, each once."""
+    return list(dict.fromkeys(name for term in terms for name in columns_of(term)))
 
 
 def _as_array(ids: pa.Array | Sequence[str]) -> pa.Array:

@@ -1,12 +1,10 @@
 """Blobs that the rows of a load don't bring along: until a row is written, a claim stands in their place.
 
 A claim is for the object at a URI that a record names, or for the blob that a committed row has and a merge keeps. So
-each is moved once, when its row is written; neither memory nor temporary files hold it before. A claim is bytes like
-every other value of the column; nothing on the way has to know of it. What tells it from data is a mark that each
-process draws anew: nobody can write data that begins with it.
+each is moved once, when its row is written; neither memory nor temporary files hold it before. `blob_marks` tells it
+from data.
 """
 
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -15,25 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.blob_marks import ROW_MARK, claim, claims_in, marked
 from omnigraph.engine.writing.blobs import BATCH_BYTES, blob_names, slices
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.blob_sources import BlobSourceError, BlobSources
 from omnigraph.storage.blobs import read_blobs
 from omnigraph.storage.dataset import Table
 
-_MARK = secrets.token_bytes(24)
-_URI_MARK, _ROW_MARK = _MARK + b"u", _MARK + b"r"
+__all__ = ["are_same_blobs", "claim", "claims_in", "kept_claims", "redeemed", "refusals"]
+
 _NUMBER = 8  # bytes of an address or size
-
-
-def claim(uri: str) -> bytes:
-    """What stands for the object at a URI."""
-    return _URI_MARK + uri.encode()
-
-
-def claims_in(column: pa.Array | pa.ChunkedArray) -> dict[int, str]:
-    """The URIs that a column of blobs claims, by row."""
-    return {row: text[len(_URI_MARK) :].decode() for row, text in _marked(column, _URI_MARK).items()}
 
 
 def kept_claims(described: pa.Array, addresses: pa.Array) -> pa.Array:
@@ -41,7 +30,7 @@ def kept_claims(described: pa.Array, addresses: pa.Array) -> pa.Array:
     sizes = described.field("size").to_pylist()
     return pa.array(
         [
-            _ROW_MARK + address.to_bytes(_NUMBER) + size.to_bytes(_NUMBER) if is_there else None
+            ROW_MARK + address.to_bytes(_NUMBER) + size.to_bytes(_NUMBER) if is_there else None
             for address, size, is_there in zip(
                 addresses.to_pylist(), sizes, described.is_valid().to_pylist(), strict=True
             )
@@ -116,7 +105,7 @@ class _Claims:
 
 def _claims(batch: pa.RecordBatch, name: str) -> _Claims:
     column = batch.column(name)
-    rows = {row: text[len(_ROW_MARK) :] for row, text in _marked(column, _ROW_MARK).items()}
+    rows = marked(column, ROW_MARK)
     numbers = {row: (int.from_bytes(text[:_NUMBER]), int.from_bytes(text[_NUMBER:])) for row, text in rows.items()}
     return _Claims(name, claims_in(column), numbers)
 
@@ -149,11 +138,6 @@ def _with_bytes(batch: pa.RecordBatch, start: int, end: int, claims: list[_Claim
             values = [found.get(row, value) for row, value in enumerate(part.column(place).to_pylist(), start)]
             part = part.set_column(place, part.schema.field(place), pa.array(values, pa.large_binary()))
     return part
-
-
-def _marked(column: pa.Array | pa.ChunkedArray, mark: bytes) -> dict[int, bytes]:
-    found = pc.indices_nonzero(pc.fill_null(pc.starts_with(column, mark), fill_value=False))
-    return dict(zip(found.to_pylist(), column.take(found).to_pylist(), strict=True))
 
 
 def _mask(column: pa.Array) -> npt.NDArray[np.bool_]:

@@ -39,9 +39,14 @@ class PendingTable:
         self._parts: list[pa.Table] = []
         self._is_settled = True
         self._fresh: set[str] = set()
+        self._changed: set[str] = set()
 
-    def put(self, rows: pa.Table, *, is_fresh: bool = False) -> None:
-        """Rows to add, or to put in the place of those with the same id; `is_fresh`: no such row can exist."""
+    def put(self, rows: pa.Table, *, is_fresh: bool = False, changed: Collection[str] | None = None) -> None:
+        """Rows to add, or to put in the place of those with the same id; `is_fresh`: no such row can exist.
+
+        `changed` are the only columns in which they differ from the rows that they replace; None: they may in all.
+        """
+        self._changed.update(self.schema.names if changed is None else changed)
         ids = rows.column(ID).to_pylist()
         for row_id in ids:
             self.deleted.pop(row_id, None)
@@ -68,6 +73,10 @@ class PendingTable:
             self._parts = [whole.take(pa.array(sorted(last.values()), pa.int64()))]
             self._is_settled = True
         return self._parts[0]
+
+    def may_change(self, columns: Collection[str]) -> bool:
+        """Whether a row to put may have another value in one of these columns than the row that it replaces."""
+        return not self._changed.isdisjoint(columns)
 
     @property
     def ids(self) -> list[str]:

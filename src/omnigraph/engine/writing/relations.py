@@ -18,14 +18,18 @@ def check_endpoints(pending: Pending, edge: EdgeType, findings: Findings) -> Non
     rows = pending.of(edge).rows
     if not rows.num_rows:
         return
-    for column, end, node_name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
+    ends = ((SRC, "from", edge.source), (DST, "to", edge.target))
+    for node_name in dict.fromkeys((edge.source, edge.target)):  # one look at a table that both ends are in
         nodes = pending.of(pending.node_type(node_name))
-        wanted = rows.column(column).unique()
+        own = [(one_array(rows.column(column).unique()), end) for column, end, name in ends if name == node_name]
+        wanted = pa.concat_arrays([ids for ids, _ in own]).unique()
         elsewhere = wanted.filter(pa.array(~is_among(wanted, nodes.rows.column(ID))))
         there = ids_there(nodes.table, elsewhere)
         there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
-        for row_id in elsewhere.filter(pa.array(~is_among(elsewhere, there))).to_pylist():
-            findings.add("endpoint", edge.name, row_id, endpoint_message(edge, end, node_name, row_id))
+        missing = elsewhere.filter(pa.array(~is_among(elsewhere, there)))
+        for ids, end in own:
+            for row_id in ids.filter(pa.array(is_among(ids, missing))).to_pylist():
+                findings.add("endpoint", edge.name, row_id, endpoint_message(edge, end, node_name, row_id))
         if len(there):
             findings.requirements.append(IdsPresent(table_key=nodes.type.table_key, ids=there))
 

@@ -67,7 +67,8 @@ def _update(statement: Update, table: PendingTable, inputs: Inputs) -> list[Requ
     given = {assign.property for assign in statement.values}
     all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
     kept = {name: all_rows for name in table.schema.names if name not in given}
-    table.put(without_outdated(table.type, found, rows, kept))
+    outdated = {p.name for p in table.type.properties if p.embedding is not None}
+    table.put(without_outdated(table.type, found, rows, kept), changed=given | outdated)
     return relied_on
 
 

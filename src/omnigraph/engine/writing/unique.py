@@ -18,12 +18,15 @@ _ROW, _HOLDER = "@row", "@holder"
 
 
 def check_unique(table: PendingTable, findings: Findings) -> None:
-    """Every unique group of a type with pending rows; the rows with a null in a member are exempt."""
+    """Every unique group of a type with pending rows; the rows with a null in a member are exempt.
+
+    A group that no row changes is as unique as it was.
+    """
     rows = table.rows
     if not rows.num_rows:
         return
     own = pa.array(table.superseded(), pa.string())
-    for columns in table.type.unique:
+    for columns in filter(table.may_change, table.type.unique):
         group = normalised(rows.select(list(dict.fromkeys([ID, *columns]))))
         for name in columns:
             group = group.filter(pc.is_valid(group.column(name)))

@@ -1,4 +1,4 @@
-"""Rules that a row keeps or breaks on its own: required, enum, range, check."""
+"""Rules that a row keeps or breaks on its own: required, enum, range, check, size."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.writing.embedded import missing_message
+from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES, MAX_RECORD_BYTES, large_blobs, too_large
 from omnigraph.engine.writing.violations import Findings, quoted
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
@@ -38,7 +39,7 @@ def check_values(type_: AnyType, rows: pa.Table, findings: Findings) -> None:
 
 
 def broken_values(type_: AnyType, rows: pa.Table) -> list[BrokenValue]:
-    """Every rule over values that are there: enum, range, check. A row may break several."""
+    """Every rule over values that are there: enum, range, check, size. A row may break several."""
     found = [
         one
         for prop in type_.properties
@@ -47,6 +48,7 @@ def broken_values(type_: AnyType, rows: pa.Table) -> list[BrokenValue]:
     ]
     found += [one for limits in type_.ranges for one in _outside_range(type_, limits, rows)]
     found += [one for rule in type_.checks for one in _unlike(type_, rule, rows)]
+    found += _too_large(type_, rows)
     return found
 
 
@@ -98,6 +100,22 @@ def _unlike(type_: AnyType, rule: CheckRule, rows: pa.Table) -> Iterator[BrokenV
         where = f"{type_.name}.{rule.property}"
         message = f'@check violation on {where}: {quoted(value)} does not match "{rule.pattern}"'
         yield BrokenValue(row, "check", rule.property, value, message)
+
+
+def _too_large(type_: AnyType, rows: pa.Table) -> Iterator[BrokenValue]:
+    ids = rows.column(ID)
+    for one in too_large(type_, rows):
+        message = (
+            f"{type_.name} {quoted(ids[one.row].as_py())} has {one.size} bytes as a record, and {MAX_RECORD_BYTES} is"
+            f" the most; `{one.property}` has most of them: shorten it, or keep it in a Blob"
+        )
+        yield BrokenValue(one.row, "size", one.property, rows.column(one.property)[one.row].as_py(), message)
+    for one in large_blobs(type_, rows):
+        message = (
+            f"{type_.name}.{one.property} of {quoted(ids[one.row].as_py())} has {one.size} bytes, and"
+            f" {MAX_BLOB_BYTES} is the most for a Blob; keep it in parts"
+        )
+        yield BrokenValue(one.row, "size", one.property, None, message)
 
 
 def _offending(

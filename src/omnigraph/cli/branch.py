@@ -1,0 +1,13 @@
+"""`omnigraph branch`: the group."""
+
+from omnigraph.cli.lazy import Lazy, LazyGroup
+
+group = LazyGroup(
+    "branch",
+    help="Make, list and delete branches.",
+    lazy={
+        "create": Lazy("omnigraph.cli.branch_create:command", "Make a branch from any state of another."),
+        "delete": Lazy("omnigraph.cli.branch_delete:command", "Delete a branch, with its commits."),
+        "list": Lazy("omnigraph.cli.branch_list:command", "List the branches of a graph."),
+    },
+)

@@ -1,0 +1,27 @@
+"""Asking before what can't be undone is done to a graph that others may share."""
+
+import sys
+
+import click
+
+from omnigraph.cli.options import refuse
+from omnigraph.cli.render import print_error
+from omnigraph.lang.invisible import reveal
+
+EXIT_DECLINED = 1
+
+
+def kind_of(target: str) -> str:
+    """Where a graph is: `s3` or `local`."""
+    return "s3" if target.lower().startswith("s3://") else "local"
+
+
+def confirm_on_remote(target: str, *, action: str, question: str, otherwise: str, is_stdin_taken: bool = False) -> None:
+    """Go on if the graph is local, or if whoever is at the terminal says so; without a terminal it needs --yes."""
+    if kind_of(target) == "local":
+        return
+    if is_stdin_taken or not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+        refuse(f"{action}, which is remote, needs --yes where nobody can be asked")
+    if not click.confirm(reveal(question), err=True):
+        print_error(otherwise)
+        raise click.exceptions.Exit(EXIT_DECLINED)

@@ -1,0 +1,9 @@
+"""`omnigraph spark`: the group."""
+
+from omnigraph.cli.lazy import Lazy, LazyGroup
+
+group = LazyGroup(
+    "spark",
+    help="Ask a graph on Spark.",
+    lazy={"sql": Lazy("omnigraph.cli.spark_sql:command", "Ask a graph by a SQL statement, on Spark.")},
+)

@@ -1,0 +1,59 @@
+"""`omnigraph spark sql`."""
+
+from datetime import datetime
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import (
+    at_option,
+    branch_option,
+    chosen_graph,
+    json_option,
+    master_option,
+    refuse_two_states,
+    snapshot_option,
+    store_option,
+)
+from omnigraph.cli.result_formats import FORMATS, chosen_format, deliver
+from omnigraph.cli.sources import STDIN, read_source
+
+
+@click.command("sql")
+@click.argument("statement")
+@click.argument("uri", required=False)
+@store_option
+@branch_option
+@snapshot_option
+@at_option
+@master_option
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="What to print; a table unless --output says more."
+)
+@click.option("--output", metavar="FILE", help="Write the rows to a file; its name may say the format.")
+@json_option
+def command(  # noqa: PLR0913 - one argument per option
+    *,
+    statement: str,
+    uri: str | None,
+    store: str | None,
+    branch: str,
+    commit_id: str | None,
+    at: datetime | None,
+    master: str | None,
+    format_: str | None,
+    output: str | None,
+    as_json: bool,
+) -> int:
+    """Ask a graph by a SQL statement, on Spark.
+
+    Every node and edge type is a table: `id`, for an edge `src` and `dst`, and the properties. All tables are of one
+    state: the newest, unless a commit or a time is named. `-` as the statement is stdin.
+    """
+    refuse_two_states(commit_id, at)
+    chosen = chosen_format(format_, output, as_json=as_json)
+    text = read_source(STDIN).text if statement == STDIN else statement
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    result = graph.sql(text, branch=branch, snapshot=commit_id, at=at, master=master)
+    deliver(result, chosen, output, as_json=as_json)
+    return 0

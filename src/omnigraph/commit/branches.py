@@ -1,0 +1,311 @@
+"""The branches of a graph: found by name, made and deleted. A branch is a manifest of its own, and one row of main's.
+
+    make     the branch's manifest, seen by nobody; then its row in main's, by one swap: there, whole
+    delete   the row is marked, by one swap: gone; then the branch's manifest is closed, and the row removed
+
+No table is touched. A manifest that no row names is nobody's. A closed one takes no commit any more, so that whoever
+still works on a deleted branch finds out. A deletion that died half-way is finished by the next who comes along.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from omnigraph.clock import instant_text
+from omnigraph.commit.branch_errors import (
+    BranchGoneError,
+    BranchHasChildrenError,
+    BranchMissingError,
+    BranchOutcomeUnknownError,
+)
+from omnigraph.commit.branch_names import check_branch_name, check_free
+from omnigraph.commit.gates import gate
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, OutcomeUnknownError, create_log
+from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.records import MAIN, BranchRecord, Fork, Manifest, Snapshot
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage.layout import MANIFEST, branch_path
+from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.telemetry import log as telemetry_log
+
+KEPT_LOGS = 256
+"""How many logs of branches are kept open."""
+MAX_ROUNDS = 100
+"""How many swaps of main's manifest may be lost to others."""
+MAX_DOUBLINGS = 5
+
+Register = Mapping[str, BranchRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A branch that nobody sees yet: its row to be, and its manifest, which may be written to like any other."""
+
+    record: BranchRecord
+    fork: Fork
+    log: ManifestLog
+    main: Head
+    """The state of main in which the name was free."""
+
+
+class Branches:
+    """All branches of one open graph. Safe to share between threads."""
+
+    def __init__(self, main: ManifestLog) -> None:
+        self.main = main
+        self._lock = threading.Lock()
+        self._logs: OrderedDict[str, ManifestLog] = OrderedDict()
+        self._paths: dict[str, str] = {}
+        """By name, the manifest of a branch that was found before."""
+
+    def records(self) -> list[BranchRecord]:
+        """Every branch but main, by name."""
+        return [record for _, record in sorted(self.main.latest().snapshot.manifest.live_branches.items())]
+
+    def log(self, name: str) -> ManifestLog:
+        """The log of a branch, or BranchMissingError. One that was found before is not looked for again.
+
+        So it may have been deleted since, and be another one by now: then its next use is a BranchGoneError, and after
+        `forget` it is looked for anew.
+        """
+        if name == MAIN:
+            return self.main
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = _found(self.main.latest().snapshot.manifest.live_branches, name).path
+        return self._log_at(name, path)
+
+    def forget(self, log: ManifestLog) -> None:
+        """A log turned out to be that of a deleted branch."""
+        with self._lock:
+            self._logs.pop(log.path, None)
+            if self._paths.get(log.branch) == log.path:
+                del self._paths[log.branch]
+
+    def check_name(self, name: str) -> Head:
+        """The state of main, in which the name is free; BadBranchNameError or BranchExistsError when it is not."""
+        check_branch_name(name)
+        head = self.main.recent()
+        check_free(name, head.snapshot.manifest.live_branches)
+        return head
+
+    def draft(self, name: str, parent: ManifestLog, source: Snapshot, actor: str) -> Draft:
+        """A branch of that name as of `source`, whose commit is in the journal of `parent`; nobody sees it yet.
+
+        Raises:
+            BadBranchNameError, BranchExistsError: The name won't do.
+        """
+        main = self.check_name(name)
+        store, commit = self.main.store, source.commit
+        branch_id = store.runtime.ids.ulid()
+        record = BranchRecord(
+            name=name,
+            id=branch_id,
+            path=branch_path(branch_id),
+            parent_branch=parent.branch,
+            parent_commit=commit.id,
+            created_at=instant_text(store.runtime.clock.now()),
+            created_by=actor,
+        )
+        fork = Fork(
+            branch=name,
+            branch_id=branch_id,
+            parent_branch=parent.branch,
+            parent_path=parent.path,
+            commit_id=commit.id,
+            seq=commit.seq,
+        )
+        old = source.manifest
+        manifest = Manifest(
+            schema=old.schema,
+            tables=old.tables,
+            pins=old.pins,
+            dropped=old.dropped,
+            head=commit.id,
+            commits=(commit,),
+            fork=fork,
+            floor=msgspec.structs.replace(old.floor, lowest_version=0),
+        )
+        log = create_log(store, manifest, name, record.path, others=self._log_at)
+        store.runtime.faults.reach("branch.written")
+        return Draft(record, fork, log, main)
+
+    def register(self, draft: Draft) -> None:
+        """Make a draft a branch, by one swap: from now on it is there, with everything that was written to it.
+
+        Raises:
+            BranchExistsError: The name was taken meanwhile. Like every failure, it leaves the draft as it was.
+            BranchGoneError: The branch that it comes from was deleted meanwhile.
+            BranchOutcomeUnknownError: The store stopped answering; it may be there.
+        """
+        record = draft.record
+
+        def added(old: Register) -> Register:
+            live = {name: one for name, one in old.items() if not one.is_deleted}
+            check_free(record.name, live)
+            parent = live.get(record.parent_branch)
+            if record.parent_branch != MAIN and (parent is None or parent.path != draft.fork.parent_path):
+                raise BranchGoneError(record.parent_branch)
+            if record.name in old:
+                self._close(old[record.name])
+            return {**old, record.name: record}
+
+        self._change(draft.main, record.name, added, lambda now: now.get(record.name) == record, may_pass=True)
+        self.main.store.runtime.faults.reach("branch.registered")
+        with self._lock:
+            self._logs[record.path] = draft.log
+            self._paths[record.name] = record.path
+
+    def discard(self, draft: Draft) -> None:
+        """Nobody will see a draft: its files go. If that fails, they are nobody's and clean-up's."""
+        objects = self.main.store.objects
+        try:
+            for info in objects.list_under(draft.record.path):
+                objects.delete(info.key)
+        except OmnigraphError as error:
+            telemetry_log.warning("the manifest %s, which is nobody's, was not removed: %s", draft.record.path, error)
+
+    def delete(self, name: str) -> BranchRecord:
+        """Delete a branch; what it was. Whoever works on it gets a BranchGoneError from now on.
+
+        Raises:
+            BranchMissingError: There is none of that name.
+            BranchHasChildrenError: Others were taken from it.
+            BranchOutcomeUnknownError: The store stopped answering; it may be gone.
+        """
+        if name == MAIN:
+            check_branch_name(name)  # which says why not
+        head = self.main.latest()
+        record = _found(head.snapshot.manifest.live_branches, name)
+        gone = msgspec.structs.replace(record, is_deleted=True)
+
+        def marked(old: Register) -> Register:
+            live = {key: one for key, one in old.items() if not one.is_deleted}
+            if _found(live, name).id != record.id:
+                raise BranchGoneError(name)
+            children = sorted(one.name for one in live.values() if one.parent_branch == name)
+            if children:
+                raise BranchHasChildrenError(name, tuple(children))
+            return {**old, name: gone}
+
+        head = self._change(head, name, marked, lambda now: now.get(name) != record)
+        self.main.store.runtime.faults.reach("branch.marked")
+        try:
+            self._finish(head, gone)
+        except StoreUnavailableError as error:
+            raise BranchOutcomeUnknownError(name, error.reason) from error
+        return record
+
+    def finish_deletions(self, head: Head) -> None:
+        """Go on where somebody who deleted a branch has died, by what a state of main says. Usually there is none."""
+        for record in head.snapshot.manifest.branches.values():
+            if record.is_deleted:
+                self._finish(head, record)
+
+    def _finish(self, head: Head, record: BranchRecord) -> None:
+        """Close the manifest of a deleted branch, then remove its row; may be done by several at once."""
+        self._close(record)
+
+        def removed(old: Register) -> Register:
+            return {name: one for name, one in old.items() if one.id != record.id}
+
+        def is_removed(now: Register) -> bool:
+            return all(one.id != record.id for one in now.values())
+
+        try:
+            self._change(head, record.name, removed, is_removed)
+        except OmnigraphError as error:  # the branch is gone, and nobody can write to it: only its row is left
+            telemetry_log.warning("the row of the deleted branch %s was not removed: %s", record.name, error)
+        self.main.store.runtime.faults.reach("branch.removed")
+
+    def _close(self, record: BranchRecord) -> None:
+        """Let no commit follow on a deleted branch; nothing to do when that was done before."""
+        log = self._log_at(record.name, record.path)
+        self.forget(log)
+        while True:
+            try:
+                head = log.latest()
+            except (BranchGoneError, NotAGraphError):
+                break
+            manifest = head.snapshot.manifest
+            assert manifest.fork is not None  # noqa: S101 - only main's has none, which is never deleted
+            closed = replace(manifest, fork=msgspec.structs.replace(manifest.fork, is_closed=True))
+            try:
+                with gate(log.store.location.uri, log.path):
+                    log.publish(head, closed, lambda now: now.snapshot.manifest.is_closed)
+            except SwapLostError:
+                continue  # a commit came first, and goes with the branch
+            except OutcomeUnknownError as error:
+                raise BranchOutcomeUnknownError(record.name, error.reason) from error
+            break
+        self.main.store.runtime.faults.reach("branch.closed")
+
+    def _change(
+        self,
+        head: Head,
+        name: str,
+        change: Callable[[Register], Register],
+        is_done: Callable[[Register], bool],
+        *,
+        may_pass: bool = False,
+    ) -> Head:
+        """Swap main's register in `head` by a change of it, made anew on the newest one when somebody else was first.
+
+        `is_done` tells the change in a later register; one that `may_pass` may have been undone in it.
+        """
+        main, runtime = self.main, self.main.store.runtime
+        for lost in range(1, MAX_ROUNDS + 1):
+            manifest = head.snapshot.manifest
+            branches = change(manifest.branches)
+            if branches == manifest.branches:
+                return head
+            try:
+                with gate(main.store.location.uri, main.path):
+                    made = replace(manifest, branches=branches)
+                    return main.publish(head, made, self._proof(head, is_done, may_pass))
+            except SwapLostError:
+                runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
+                head = main.latest()
+            except OutcomeUnknownError as error:
+                raise BranchOutcomeUnknownError(name, error.reason) from error
+        found = main.latest().snapshot.manifest_version
+        raise ConflictError("branches", "to be the next to write", f"version {found}", f"{MAX_ROUNDS} rounds were lost")
+
+    def _proof(self, base: Head, is_done: Callable[[Register], bool], may_pass: bool) -> Callable[[Head], bool]:
+        """Tells from a state of main whether the change after `base` is part of its past.
+
+        What may have been undone since can't be seen in a later state. But a swap that landed behind the head, because
+        its name had been freed, is at least as many versions behind it as are kept.
+        """
+        kept = self.main.store.runtime.options.manifest_versions
+
+        def is_made(now: Head) -> bool:
+            later = now.table.version - base.table.version - 1
+            return is_done(now.snapshot.manifest.branches) or (may_pass and 0 < later < kept)
+
+        return is_made
+
+    def _log_at(self, name: str, path: str) -> ManifestLog:
+        """The log of a manifest; the same one for as long as it is kept."""
+        if path == MANIFEST:
+            return self.main
+        with self._lock:
+            log = self._logs.get(path)
+            if log is None:
+                log = self._logs[path] = ManifestLog(self.main.store, name, path, others=self._log_at)
+            self._logs.move_to_end(path)
+            while len(self._logs) > KEPT_LOGS:
+                _, oldest = self._logs.popitem(last=False)
+                self._paths.pop(oldest.branch, None)
+            return log
+
+
+def _found(live: Register, name: str) -> BranchRecord:
+    record = live.get(name)
+    if record is None:
+        raise BranchMissingError(name, (MAIN, *sorted(live)))
+    return record

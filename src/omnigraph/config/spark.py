@@ -1,0 +1,33 @@
+"""What the environment says about Spark."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MASTER = "OMNIGRAPH_SPARK_MASTER"
+PYTHON = "PYSPARK_PYTHON"
+GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Set by `spark-submit` for the program that it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Where Spark runs, which Python its executors start, and whether `spark-submit` started this process."""
+
+    master: str | None = None
+    python: str | None = None
+    is_submitted: bool = False
+
+
+def spark_settings() -> SparkSettings:
+    """The settings of this process's environment."""
+    return spark_settings_from(os.environ)
+
+
+def spark_settings_from(environment: Mapping[str, str]) -> SparkSettings:
+    """The settings of an environment."""
+    return SparkSettings(
+        master=environment.get(MASTER) or None,
+        python=environment.get(PYTHON) or None,
+        is_submitted=bool(environment.get(GATEWAY)),
+    )

@@ -1,0 +1,54 @@
+"""Label propagation: communities, by every node taking the label that most of its neighbours have."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omnigraph.engine.algorithms.network import Network
+from omnigraph.engine.budget import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """By node the node whose label it has; how many rounds it took, and whether another would change nothing."""
+
+    values: NDArray[np.int64]
+    rounds: int
+    is_converged: bool
+
+
+def propagated_labels(network: Network, *, rounds: int, budget: Budget) -> Labels:
+    """All nodes at once, round by round; of several labels that are as frequent, the smallest.
+
+    Edges count in both directions, parallel ones as often as they are, loops twice. A node without neighbours keeps
+    its own label.
+    """
+    labels = np.arange(network.count)
+    near = np.concatenate((network.source, network.target))
+    far = np.concatenate((network.target, network.source))
+    order = np.argsort(near, kind="stable")
+    near, far = near[order], far[order]
+    for number in range(1, rounds + 1):
+        budget.check()
+        renewed = _most_frequent(near, labels[far], labels)
+        if np.array_equal(renewed, labels):
+            return Labels(labels, number, is_converged=True)
+        labels = renewed
+    return Labels(labels, rounds, is_converged=not len(near))
+
+
+def _most_frequent(near: NDArray[np.int64], offered: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """By node the label that it is offered most often."""
+    if not len(near):
+        return labels
+    keys = np.sort(near * len(labels) + offered)
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    counts = np.diff(np.concatenate((starts, [len(keys)])))
+    nodes, offers = keys[starts] // len(labels), keys[starts] % len(labels)
+    # Runs of one node ascend by label, so the first of its most frequent ones is the smallest.
+    best = np.lexsort((offers, -counts, nodes))
+    first = best[np.concatenate(([True], nodes[best][1:] != nodes[best][:-1]))]
+    renewed = labels.copy()
+    renewed[nodes[first]] = offers[first]
+    return renewed

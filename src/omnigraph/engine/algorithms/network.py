@@ -1,0 +1,63 @@
+"""The nodes of one type and the edges between them, as arrays: what every algorithm works on.
+
+Nodes are numbered in the order of their ids, so that "the smallest" means the same here as anywhere else.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.tables.topology import Topology
+from omnigraph.schema.arrow import ID
+
+Nodes = NDArray[np.int64]
+"""Numbers of nodes."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """`count` nodes, and edges by the nodes that they leave and enter; parallel edges and loops stand as they are."""
+
+    count: int
+    source: Nodes
+    target: Nodes
+
+    @cached_property
+    def simple(self) -> tuple[Nodes, Nodes]:
+        """The pairs of different nodes with an edge between them, in whatever direction: each once, smaller first."""
+        low, high = np.minimum(self.source, self.target), np.maximum(self.source, self.target)
+        apart = low != high
+        keys = np.unique(low[apart].astype(np.int64) * self.count + high[apart])
+        return keys // max(self.count, 1), keys % max(self.count, 1)
+
+
+@dataclass(frozen=True)
+class NamedNetwork:
+    """A network, the ids of its nodes by their numbers, and which row of the type's table each is."""
+
+    network: Network
+    ids: pa.Array
+    positions: NDArray[np.int64]
+    """By node, its position in the table."""
+    edges: NDArray[np.int64]
+    """By edge of the network, its position in the edge table."""
+
+
+def named_network(nodes: TableRows, topology: Topology, budget: Budget) -> NamedNetwork:
+    """The network of an edge type whose both ends are of one node type."""
+    living = nodes.positions()
+    budget.claim(24 * nodes.size + 24 * len(topology.source), "the network")
+    ids = nodes.values(ID, living, budget)
+    order = pc.sort_indices(ids).to_numpy().astype(np.int64)
+    positions = living[order]
+    numbers = np.full(nodes.size, -1, np.int64)
+    numbers[positions] = np.arange(len(positions))
+    edges = np.flatnonzero(topology.source >= 0)
+    network = Network(len(positions), numbers[topology.source[edges]], numbers[topology.target[edges]])
+    return NamedNetwork(network, ids.take(pa.array(order)), positions, edges)

@@ -1,0 +1,73 @@
+"""Parts of a file, which several processes read side by side: together they give what the whole file gives."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
+from omnigraph.engine.decoding.sources import CHUNK_BYTES, file_chunks, file_errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """From `start` up to `end`: bytes of a text, groups of rows of Parquet, stripes of ORC.
+
+    Of lines, those belong to it that start there. Of CSV, both are at the start of a record.
+    """
+
+    start: int
+    end: int
+
+
+def line_chunks(path: Path, part: FilePart | None) -> Iterator[bytes]:
+    """The lines of a part, whole, some bytes at a time; of the file, if there is no part."""
+    if part is None:
+        yield from file_chunks(path)
+        return
+    name = str(path)
+    with file_errors(name):
+        file = path.open("rb")
+    with file:
+        with file_errors(name):
+            start, end = _line_start(file, part.start), _line_start(file, part.end)
+            file.seek(start)
+            mark = file.read(len(BYTE_ORDER_MARK)) if 0 < start < end else b""
+        if mark == BYTE_ORDER_MARK:
+            yield mark  # the reader takes one away, which in the middle of the file is part of the line
+        yield from _between(file, name, start, end)
+
+
+def byte_chunks(path: Path, part: FilePart) -> Iterator[bytes]:
+    """Exactly the bytes of a part, some at a time."""
+    with file_errors(str(path)):
+        file = path.open("rb")
+    with file:
+        yield from _between(file, str(path), part.start, part.end)
+
+
+def _between(file: BinaryIO, name: str, start: int, end: int) -> Iterator[bytes]:
+    with file_errors(name):
+        file.seek(start)
+    left = end - start
+    while left > 0:
+        with file_errors(name):
+            chunk = file.read(min(CHUNK_BYTES, left))
+        if not chunk:
+            return
+        left -= len(chunk)
+        yield chunk
+
+
+def _line_start(file: BinaryIO, place: int) -> int:
+    """Where the first line starts that does not start before a place; the end of the file, if none does."""
+    if place == 0:
+        return 0
+    place -= 1  # if a line ends here, the next one starts at the place itself
+    file.seek(place)
+    while chunk := file.read(CHUNK_BYTES):
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return place + found + 1
+        place += len(chunk)
+    return place

@@ -1,0 +1,59 @@
+"""How derived things are laid out as bytes: a tag, a header with its checksum, and the parts, aligned."""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ALIGN = 64
+
+Body = memoryview | bytes
+
+
+class DamagedError(Exception):
+    """Something in the bytes is not as it was written."""
+
+
+def placed(bodies: Iterable[Body]) -> tuple[list[Body], list[int], int]:
+    """The parts one behind the other with what aligns them, where each begins, and the size of all."""
+    found: list[Body] = []
+    places: list[int] = []
+    size = 0
+    for body in bodies:
+        padding = -len(body) % ALIGN
+        places.append(size)
+        found += [body, bytes(padding)]
+        size += len(body) + padding
+    return found, places, size
+
+
+def sealed(tag: bytes, header: Mapping[str, object], bodies: list[Body], size: int) -> list[Body]:
+    """Everything that is written, in order; `tag` names the format."""
+    text = json.dumps({**header, "size": size}).encode()
+    start = tag + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little")
+    return [start, text, bytes(-(len(start) + len(text)) % ALIGN), *bodies]
+
+
+def opened(tag: bytes, data: memoryview) -> tuple[dict[str, Any], memoryview]:
+    """The header and what is behind it; DamagedError when they are not what was written."""
+    begin = len(tag) + 16
+    if bytes(data[: len(tag)]) != tag:
+        raise DamagedError("it is of another format")
+    length, checksum = (int.from_bytes(data[at : at + 8], "little") for at in (len(tag), len(tag) + 8))
+    text = bytes(data[begin : begin + length])
+    if len(text) != length or zlib.crc32(text) != checksum:
+        raise DamagedError("its header has another checksum")
+    header = json.loads(text)
+    start = begin + length
+    start += -start % ALIGN
+    if len(data) != start + header["size"]:
+        raise DamagedError("it has another size")
+    return header, data[start:]
+
+
+def part(body: memoryview, start: int, length: int, checksum: int, name: str) -> memoryview:
+    """One of the parts; DamagedError when it is not what was written."""
+    found = body[start : start + length]
+    if start < 0 or len(found) != length or zlib.crc32(found) != checksum:
+        raise DamagedError(f"{name} has another checksum")
+    return found

@@ -1,0 +1,118 @@
+"""What the planner knows of a column's values: counted in a sample that the table version alone decides.
+
+The same rows always give the same statistics, whatever is in memory and in whichever process.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.tables.table_columns import TableColumns
+from omnigraph.schema.catalog import Value
+from omnigraph.schema.types import EnumOf, Scalar, ValueType
+from omnigraph.storage.dataset import IndexCoverage
+
+SAMPLED = 4_096
+"""Tables of at most so many rows are counted completely; of others so many rows, one from each stretch."""
+_GOLDEN = (5**0.5 - 1) / 2
+_COMMON, _OFTEN = 64, 4
+"""So many values are told apart, each of which the sample has so often at least; or all, of a whole table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Shares of a column's living rows."""
+
+    nulls: float
+    common: Mapping[Value, float]
+    """The commonest values, and the share of rows that has each."""
+    others: float
+    """The share of one value that is not among them."""
+    ordered: NDArray[np.float64] | None
+    """Numbers of the sample, ascending; None for a column of anything else."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it takes, about."""
+        ordered = 0 if self.ordered is None else self.ordered.nbytes
+        return 256 + ordered + sum(128 + (len(key) if isinstance(key, str) else 0) for key in self.common)
+
+    def equal(self, value: Value) -> float:
+        """The share of rows that have this value."""
+        return self.common.get(value, self.others)
+
+    def below(self, value: float, *, or_equal: bool) -> float | None:
+        """The share of rows whose number is less; None where that was not counted."""
+        if self.ordered is None or not len(self.ordered):
+            return None
+        place = np.searchsorted(self.ordered, value, side="right" if or_equal else "left")
+        return float(place) / len(self.ordered) * (1 - self.nulls)
+
+
+def statistics(columns: TableColumns, column: str, type_: ValueType, budget: Budget | None = None) -> Statistics | None:
+    """The statistics of a scalar column that a query with a predicate on it reads as a whole anyway; else None."""
+    if not _is_counted(columns, column, type_):
+        return None
+    return columns.derived(
+        column, "statistics", lambda: _counted(columns, column, type_, budget), lambda made: made.nbytes, budget
+    )
+
+
+def is_ordered(index: IndexCoverage) -> bool:
+    """Whether an index answers comparisons."""
+    return index.kind.upper() in ("BTREE", "BITMAP")
+
+
+def _is_counted(columns: TableColumns, column: str, type_: ValueType) -> bool:
+    if not isinstance(type_, Scalar | EnumOf) or type_ is Scalar.BLOB or not columns.layout.count:
+        return False
+    if not columns.costs.is_light_by_size(column):
+        return False
+    return columns.costs.is_small or not any(
+        index.columns[0] == column and is_ordered(index) for index in columns.indexes()
+    )
+
+
+def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budget | None) -> Statistics:
+    living = columns.living.positions()
+    sample = columns.values(column, living[_places(len(living))], budget)
+    values = sample.drop_null()
+    nulls = 1 - len(values) / len(sample)
+    counted = pc.value_counts(values)
+    times = np.asarray(counted.field("counts"), np.int64)
+    is_whole = len(sample) == len(living)
+    first = np.argsort(-times, kind="stable")[:_COMMON] if type_ not in (Scalar.DATE, Scalar.DATETIME) else times[:0]
+    first = first if is_whole else first[times[first] >= _OFTEN]
+    common = zip(
+        counted.field("values").take(pa.array(first)).to_pylist(), (times[first] / len(sample)).tolist(), strict=True
+    )
+    distinct = _distinct(times, len(sample), len(living))
+    rest = 1 - nulls - float(times[first].sum()) / len(sample)
+    others = max(rest / max(distinct - len(first), 1.0), 1 / len(living))
+    ordered = None
+    if isinstance(type_, Scalar) and type_.is_numeric:
+        ordered = np.sort(np.asarray(values.cast(pa.float64(), safe=False), np.float64))
+        ordered.flags.writeable = False
+    return Statistics(nulls, dict(common), others, ordered)
+
+
+def _places(count: int) -> NDArray[np.int64] | slice:
+    """Which rows are looked at: one of each of as many stretches, at a place that follows no period of the data."""
+    if count <= SAMPLED:
+        return slice(None)
+    stretches = np.arange(SAMPLED)
+    return ((stretches + stretches * _GOLDEN % 1.0) * (count / SAMPLED)).astype(np.int64)
+
+
+def _distinct(times: NDArray[np.int64], sampled: int, rows: int) -> float:
+    """About how many values a column has, of which a sample has these so often.
+
+    Those that were met once stand for as many more as the square root of what was left out; the others are known.
+    """
+    once = int(np.count_nonzero(times == 1))
+    return float(len(times) - once + once * np.sqrt(rows / sampled))

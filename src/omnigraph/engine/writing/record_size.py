@@ -1,0 +1,124 @@
+"""How large a record may be: so that whatever a graph holds can be exported and loaded again.
+
+A record is what a row is as a line of graph JSONL. Its blobs have a limit of their own, each for itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.json_rows import json_lines
+from omnigraph.engine.writing.blobs import REFERENCE, blob_names
+from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.types import VectorOf
+
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""The most for all of a record but its blobs."""
+MAX_BLOB_BYTES = 378 * 1024 * 1024
+"""The most for one blob: as text in a record it takes 504 MiB."""
+
+_ESCAPED = 6
+"""So many bytes a byte of text takes at most: `\\u0000`."""
+_NUMBER = 40
+"""More than a number, date or time takes, with what stands around it."""
+_FLOAT = 16
+"""The most for an element of a Vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A row whose record has too many bytes, and the property that has most of them."""
+
+    row: int
+    property: str
+    size: int
+
+
+def longest_line(blobs: int) -> int:
+    """How long the line of a record with so many blobs may be."""
+    return MAX_RECORD_BYTES + blobs * MAX_BLOB_BYTES // 3 * 4
+
+
+def too_large(type_: AnyType, rows: pa.Table) -> Iterator[TooLarge]:
+    """The rows whose records are too large without their blobs; a vector that is still to be computed counts too."""
+    suspects = np.flatnonzero(_most_bytes(type_, rows) > MAX_RECORD_BYTES)
+    for row in suspects.tolist():
+        one = _without_blobs(type_, rows.slice(row, 1))
+        size = len(next(json_lines(type_, one))) - 1 + _to_be_computed(type_, one)
+        if size > MAX_RECORD_BYTES:
+            largest = max(type_.properties, key=lambda p: one.column(p.name).nbytes)
+            yield TooLarge(row, largest.name, size)
+
+
+def large_blobs(type_: AnyType, rows: pa.Table) -> Iterator[TooLarge]:
+    """The rows with a blob that is too large, as far as their columns tell."""
+    for name in blob_names(type_):
+        column = rows.column(name)
+        sizes = pc.struct_field(column, "size") if column.type == REFERENCE else pc.binary_length(column)
+        for row in pc.indices_nonzero(pc.greater(sizes, MAX_BLOB_BYTES)).to_pylist():
+            yield TooLarge(row, name, sizes[row].as_py())
+
+
+def _without_blobs(type_: AnyType, rows: pa.Table) -> pa.Table:
+    for name in blob_names(type_):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pa.array([b""] * rows.num_rows, pa.large_binary()))
+    return rows
+
+
+def _to_be_computed(type_: AnyType, row: pa.Table) -> int:
+    return sum(
+        p.type.size * _FLOAT
+        for p in type_.properties
+        if p.embedding is not None and isinstance(p.type, VectorOf) and row.column(p.name).null_count
+    )
+
+
+# --- bounds ------------------------------------------------------------------------------------------
+
+
+def _most_bytes(type_: AnyType, rows: pa.Table) -> npt.NDArray[np.int64]:
+    """For each row, at least as many bytes as its record has. One number for all, where that is enough to know."""
+    fixed = _NUMBER * (len(type_.properties) + 4)
+    fixed += _ESCAPED * (len(type_.name) + sum(len(p.name) for p in type_.properties))
+    fixed += sum(p.type.size * _FLOAT for p in type_.properties if isinstance(p.type, VectorOf))
+    texts = [column for column in rows.columns if pa.types.is_string(column.type)]
+    lists = [column for column in rows.columns if pa.types.is_list(column.type)]
+    longest = sum(int(lengths.max(initial=0)) for lengths in map(_text_bytes, texts))
+    most = fixed + longest * _ESCAPED + sum(int(sizes.max(initial=0)) for sizes in map(_list_bytes, lists))
+    if most <= MAX_RECORD_BYTES:
+        return np.full(1, most, np.int64)
+    each = np.full(rows.num_rows, fixed, np.int64)
+    for column in texts:
+        each += _text_bytes(column) * _ESCAPED
+    for column in lists:
+        each += _list_bytes(column)
+    return each
+
+
+def _text_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """How many bytes each text has."""
+    return np.concatenate([np.empty(0, np.int64), *(np.diff(_text_ends(chunk)) for chunk in column.chunks)])
+
+
+def _text_ends(texts: pa.Array) -> npt.NDArray[np.int64]:
+    """Where each text begins, and where the last one ends."""
+    if not len(texts):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+
+
+def _list_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """At least as many bytes as each list takes."""
+    parts = [np.empty(0, np.int64)]
+    for chunk in column.chunks:
+        ends = np.asarray(chunk.offsets, np.int64)
+        sizes = np.diff(ends) * _NUMBER
+        if pa.types.is_string(chunk.values.type):
+            sizes += np.diff(_text_ends(chunk.values)[ends]) * _ESCAPED
+        parts.append(sizes)
+    return np.concatenate(parts)

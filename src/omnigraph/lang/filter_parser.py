@@ -1,0 +1,23 @@
+"""A predicate that stands alone, as a filter of one type's rows: what a mutation has behind `where`."""
+
+from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError
+from omnigraph.lang.lexer import Language
+from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.query_ast import Predicate
+from omnigraph.lang.query_predicates import Predicates
+from omnigraph.lang.source import Source
+
+
+def parse_filter(source: Source) -> Parsed[Predicate | None]:
+    """The predicate that is the whole text, and every mistake in it; never raises, whatever the text."""
+    cursor = Cursor(source, Language.QUERY)
+    found: Predicate | None = None
+    try:
+        found = Predicates(cursor, names_properties=True).predicate()
+        if not cursor.at_end:
+            cursor.fail(
+                "`and`, `or` or the end of the filter", "a filter is one predicate: `age > 30 and city is null`"
+            )
+    except (GaveUpError, EnoughError):
+        pass
+    return cursor.parsed(found)

@@ -1,0 +1,117 @@
+"""The algorithms of a graph, each one call: what `Graph.algorithms` is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypedDict, Unpack
+
+from omnigraph.engine.algorithms.distances import Direction
+from omnigraph.ops.algorithm_call import (
+    Algorithm,
+    AlgorithmCall,
+    AlgorithmEngine,
+    AlgorithmResult,
+    Components,
+    LabelPropagation,
+    Pagerank,
+    ShortestPaths,
+    TriangleCount,
+    choice,
+)
+from omnigraph.ops.algorithms import DistributedAlgorithms, run_algorithm
+from omnigraph.ops.session import Session
+
+
+class Asked(TypedDict, total=False):
+    """What every algorithm may be given, by name.
+
+    `into` is a `Type.property` that gets the value of each node, in one commit. `engine` is `auto`, `local` or
+    `spark`. `snapshot` is a commit's id and `at` an instant, for the state of then. `seconds` is how long it may run.
+    """
+
+    into: str | None
+    engine: AlgorithmEngine | str
+    branch: str
+    snapshot: str | None
+    at: datetime | None
+    actor: str
+    message: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithms:
+    """Algorithms over the edges of one type, which lead from nodes of one type to nodes of the same.
+
+    Each gives `id` and a value for every node, by id, and the same values on either engine. See `Asked` for what all
+    of them take.
+
+    Raises:
+        TypeMissingError, MixedEndsError, AlgorithmArgumentError: The call is wrong.
+        QueryTimeoutError, QueryMemoryError: It needs more than it may use.
+        LoadError, ConflictError: The values can't be written.
+    """
+
+    _session: Session
+    _distributed: Callable[[], DistributedAlgorithms]
+
+    def pagerank(
+        self,
+        edge: str,
+        *,
+        damping: float = 0.85,
+        tolerance: float = 1e-10,
+        max_rounds: int = 100,
+        **asked: Unpack[Asked],
+    ) -> AlgorithmResult:
+        """How central each node is; all ranks add up to 1.
+
+        Rounds go on until all ranks together change by less than `tolerance`.
+        """
+        return self._run(edge, Pagerank(damping=damping, tolerance=tolerance, max_rounds=max_rounds), asked)
+
+    def connected_components(self, edge: str, **asked: Unpack[Asked]) -> AlgorithmResult:
+        """Which nodes are connected, whichever way edges run: the smallest id of the component."""
+        return self._run(edge, Components(), asked)
+
+    def label_propagation(self, edge: str, *, max_rounds: int = 10, **asked: Unpack[Asked]) -> AlgorithmResult:
+        """Communities: in each round every node takes the label that most of its neighbours have.
+
+        A label is the id of the node that it started from; of several as frequent ones the smallest is taken.
+        """
+        return self._run(edge, LabelPropagation(max_rounds=max_rounds), asked)
+
+    def shortest_paths(
+        self,
+        edge: str,
+        start: str,
+        *,
+        direction: Direction | str = Direction.OUT,
+        weight: str | None = None,
+        **asked: Unpack[Asked],
+    ) -> AlgorithmResult:
+        """How far each node is from the one with the id `start`; null where no path leads.
+
+        `direction` is `out`, `in` or `both`. With `weight`, a property of the edges that is never negative, the least
+        sum of weights counts instead of the number of edges.
+        """
+        chosen = choice("direction", direction, Direction)
+        return self._run(edge, ShortestPaths(start=start, direction=chosen, weight=weight), asked)
+
+    def triangle_count(self, edge: str, **asked: Unpack[Asked]) -> AlgorithmResult:
+        """In how many triangles each node is: sets of three nodes that are all connected, whichever way edges run."""
+        return self._run(edge, TriangleCount(), asked)
+
+    def _run(self, edge: str, algorithm: Algorithm, asked: Asked) -> AlgorithmResult:
+        call = AlgorithmCall(
+            edge=edge,
+            into=asked.get("into"),
+            engine=choice("engine", asked.get("engine", AlgorithmEngine.AUTO), AlgorithmEngine),
+            branch=asked.get("branch", "main"),
+            snapshot=asked.get("snapshot"),
+            at=asked.get("at"),
+            actor=asked.get("actor", "anonymous"),
+            message=asked.get("message"),
+            seconds=asked.get("seconds"),
+        )
+        return run_algorithm(self._session, call, algorithm, self._distributed)

@@ -1,0 +1,270 @@
+"""Algorithms over one edge type of one snapshot; what they find can become a property, in one commit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.commit.records import Snapshot
+from omnigraph.engine.algorithms.components import components
+from omnigraph.engine.algorithms.distances import hops, weighted
+from omnigraph.engine.algorithms.labels import propagated_labels
+from omnigraph.engine.algorithms.network import NamedNetwork, named_network
+from omnigraph.engine.algorithms.pagerank import pagerank
+from omnigraph.engine.algorithms.triangles import triangles
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.view import View
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.algorithm_call import (
+    Algorithm,
+    AlgorithmArgumentError,
+    AlgorithmCall,
+    AlgorithmEngine,
+    AlgorithmResult,
+    Components,
+    LabelPropagation,
+    MixedEndsError,
+    Pagerank,
+    ShortestPaths,
+    TriangleCount,
+)
+from omnigraph.ops.load import LoadCall, LoadResult, load
+from omnigraph.ops.load_arguments import load_input
+from omnigraph.ops.session import Session
+from omnigraph.ops.table import TypeMissingError
+from omnigraph.schema.arrow import ID, arrow_type
+from omnigraph.schema.catalog import EdgeType, NodeType, Property
+from omnigraph.schema.types import Scalar
+
+_EDGE_BYTES, _NODE_BYTES = 96, 160
+"""About what an edge and a node of a network cost while an algorithm runs in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an algorithm is over: a state, an edge type and the node type at both of its ends."""
+
+    view: View
+    edge: EdgeType
+    node: NodeType
+    target: Property | None
+    """The property that gets the values."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state."""
+        return self.view.snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The ids of all nodes, ascending, and what was found for each."""
+
+    ids: pa.Array
+    values: pa.Array
+    rounds: int | None = None
+    is_converged: bool = True
+
+
+class DistributedAlgorithms(Protocol):
+    """The same algorithms on a cluster."""
+
+    def run(self, subject: Subject, algorithm: Algorithm) -> Values:
+        """What `in_process` gives, made elsewhere."""
+        ...
+
+
+def run_algorithm(
+    session: Session,
+    call: AlgorithmCall,
+    algorithm: Algorithm,
+    distributed: Callable[[], DistributedAlgorithms],
+) -> AlgorithmResult:
+    """Run an algorithm on one state, and keep what it found if the call says where.
+
+    Values are of the state that was read. Those of nodes that are gone when they are written are dropped.
+
+    Raises:
+        TypeMissingError, MixedEndsError, AlgorithmArgumentError: The call is wrong.
+        QueryTimeoutError, QueryMemoryError: It needs more than it may use.
+        LoadError: The property's own rules refuse a value.
+        ConflictError: Others kept changing the very nodes.
+    """
+    session = session.on(call.branch)
+    if call.into is not None:
+        session.check_writable()
+    snapshot = session.snapshot(commit_id=call.snapshot, at=call.at)
+    view = View(session.catalog(snapshot), session.tables(snapshot))
+    subject = _subject(view, call, algorithm)
+    options = session.runtime.options
+    is_local = call.engine is AlgorithmEngine.LOCAL or (
+        call.engine is AlgorithmEngine.AUTO and _fits(subject, options.query_memory_bytes)
+    )
+    if is_local:
+        budget = Budget(
+            session.runtime.clock,
+            seconds=options.query_seconds if call.seconds is None else call.seconds,
+            memory_bytes=options.query_memory_bytes,
+        )
+        found = in_process(session, subject, algorithm, budget)
+    else:
+        found = distributed().run(subject, algorithm)
+    table = pa.table({ID: found.ids, algorithm.column: found.values})
+    return AlgorithmResult(
+        name=algorithm.name,
+        edge=subject.edge.name,
+        node=subject.node.name,
+        commit_id=snapshot.commit.id,
+        engine=AlgorithmEngine.LOCAL if is_local else AlgorithmEngine.SPARK,
+        table=table,
+        rounds=found.rounds,
+        is_converged=found.is_converged,
+        written=None if subject.target is None else _write(session, call, subject, algorithm, found),
+    )
+
+
+def in_process(session: Session, subject: Subject, algorithm: Algorithm, budget: Budget) -> Values:
+    """Run on adjacency in memory, which queries share."""
+    rows = session.reads.rows(subject.view, subject.node)
+    topology = session.reads.topology(subject.view, subject.edge, budget)
+    named = named_network(rows, topology, budget)
+    network = named.network
+    match algorithm:
+        case Pagerank():
+            ranks = pagerank(
+                network,
+                damping=algorithm.damping,
+                tolerance=algorithm.tolerance,
+                rounds=algorithm.max_rounds,
+                budget=budget,
+            )
+            return Values(named.ids, pa.array(ranks.values), ranks.rounds, ranks.is_converged)
+        case Components():
+            return Values(named.ids, named.ids.take(pa.array(components(network, budget))))
+        case LabelPropagation():
+            labels = propagated_labels(network, rounds=algorithm.max_rounds, budget=budget)
+            return Values(named.ids, named.ids.take(pa.array(labels.values)), labels.rounds, labels.is_converged)
+        case ShortestPaths():
+            edges = session.reads.rows(subject.view, subject.edge)
+            return Values(named.ids, _distances(named, edges, subject, algorithm, budget))
+        case TriangleCount():
+            return Values(named.ids, pa.array(triangles(network, budget)))
+
+
+def _distances(
+    named: NamedNetwork, edges: TableRows, subject: Subject, asked: ShortestPaths, budget: Budget
+) -> pa.Array:
+    place = pc.index(named.ids, asked.start).as_py()
+    if place < 0:
+        reason = f"{subject.node.name} has no node of this id"
+        raise AlgorithmArgumentError("start", repr(asked.start), reason)
+    if asked.weight is None:
+        found = hops(named.network, place, asked.direction, budget)
+        return pa.array(found, mask=found < 0)
+    weights = _weights(edges.values(asked.weight, named.edges, budget), subject.edge.name, asked.weight)
+    sums = weighted(named.network, weights, place, asked.direction, budget)
+    return pa.array(sums, mask=np.isinf(sums))
+
+
+def _weights(values: pa.Array, edge: str, name: str) -> NDArray[np.float64]:
+    wrong = int(values.null_count) or pc.sum(pc.less(values.cast(pa.float64()), 0.0)).as_py() or 0
+    if wrong:
+        reason = f"{wrong:,} edges of {edge} have no weight, or a negative one"
+        raise AlgorithmArgumentError("weight", name, reason)
+    return np.asarray(values.cast(pa.float64()))
+
+
+# --- the call -----------------------------------------------------------------------------------------
+
+
+def _subject(view: View, call: AlgorithmCall, algorithm: Algorithm) -> Subject:
+    catalog = view.catalog
+    edge = catalog.edge(call.edge)
+    if edge is None:
+        raise TypeMissingError(call.edge, closest(call.edge, list(catalog.edges)))
+    if edge.source != edge.target:
+        raise MixedEndsError(edge.name, edge.source, edge.target)
+    node = catalog.nodes[edge.source]
+    if isinstance(algorithm, ShortestPaths) and algorithm.weight is not None:
+        _check_weight(edge, algorithm.weight)
+    target = None if call.into is None else _target(node, call.into, algorithm)
+    return Subject(view, edge, node, target)
+
+
+def _check_weight(edge: EdgeType, name: str) -> None:
+    found = edge.by_name.get(name)
+    if found is None or found.type not in _NUMBERS:
+        near = closest(name, [p.name for p in edge.properties if p.type in _NUMBERS])
+        hint = f"; did you mean `{near}`?" if near else ""
+        raise AlgorithmArgumentError("weight", name, f"{edge.name} has no number of this name{hint}")
+
+
+_NUMBERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64})
+
+
+def _target(node: NodeType, into: str, algorithm: Algorithm) -> Property:
+    """The property that a call names for its values, if it can have them."""
+    type_name, dot, name = into.partition(".")
+    if not dot or type_name != node.name:
+        raise AlgorithmArgumentError("into", into, f"`{node.name}.property` is needed: the values are of {node.name}")
+    found = node.by_name.get(name)
+    if found is None:
+        near = closest(name, [p.name for p in node.properties])
+        hint = f"; did you mean `{near}`?" if near else ", add it to the schema first"
+        raise AlgorithmArgumentError("into", into, f"{node.name} has no property `{name}`{hint}")
+    if name in node.key:
+        raise AlgorithmArgumentError("into", into, "a key can't be changed")
+    is_text = algorithm.type == pa.string()
+    if found.type is not Scalar.STRING if is_text else found.type not in _NUMBERS:
+        needed = "a String" if is_text else "a number"
+        raise AlgorithmArgumentError("into", into, f"{needed} is needed for the values of {algorithm.name}")
+    return found
+
+
+def _fits(subject: Subject, memory_bytes: int | None) -> bool:
+    if memory_bytes is None:
+        return True
+    rows = subject.snapshot.pin(subject.node.table_key).rows
+    edges = subject.snapshot.pin(subject.edge.table_key).rows
+    return edges * _EDGE_BYTES + rows * _NODE_BYTES <= memory_bytes
+
+
+# --- keeping what was found -----------------------------------------------------------------------------
+
+
+def _write(session: Session, call: AlgorithmCall, subject: Subject, algorithm: Algorithm, found: Values) -> LoadResult:
+    """Merge the values into their nodes: rows that have them already are left alone."""
+    assert subject.target is not None  # noqa: S101 - asked before
+    name = subject.target.name
+    try:
+        values = found.values.cast(arrow_type(subject.target.type))
+    except pa.ArrowInvalid as error:
+        reason = f"{subject.target.type} can't hold every value: {error}"
+        raise AlgorithmArgumentError("into", f"{subject.node.name}.{name}", reason) from error
+    columns = {**_own_columns(session, subject, found.ids), name: values}
+    message = call.message or f"{algorithm.name} of {subject.edge.name} at {subject.snapshot.commit.id}"
+    return load(
+        session,
+        LoadCall(
+            input=load_input(None, {subject.node.name: pa.table(columns)}, None, None),
+            mode=LoadMode.MERGE,
+            actor=call.actor,
+            message=message,
+            only_known=True,
+        ),
+    )
+
+
+def _own_columns(session: Session, subject: Subject, ids: pa.Array) -> dict[str, pa.Array]:
+    """What tells which node a record is of: its key, or its id where it has none."""
+    if not subject.node.key:
+        return {ID: ids}
+    rows = session.reads.rows(subject.view, subject.node)
+    at = rows.find(ids)
+    return {name: rows.values(name, at) for name in subject.node.key}

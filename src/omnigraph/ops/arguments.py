@@ -1,0 +1,48 @@
+"""Arguments of calls from Python that are checked before anything is done."""
+
+from enum import Enum
+from typing import TypeVar
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.schema.misfit import shown
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+class BadArgumentError(OmnigraphError):
+    """An argument of a call has a value that it can't have; `expected` says which it may have."""
+
+    kind = Kind.USAGE
+    code = "bad_argument"
+
+    def __init__(self, argument: str, value: str, expected: str) -> None:
+        super().__init__(argument, value, expected)
+        self.argument, self.value, self.expected = argument, value, expected
+
+    def __str__(self) -> str:
+        return f"`{self.argument}` can't be {self.value}: {self.expected}"
+
+
+def chosen(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
+    """The choice of that name, or BadArgumentError with all names."""
+    if isinstance(value, choices):
+        return value
+    names = {str(one.value): one for one in choices}
+    if isinstance(value, str) and value in names:
+        return names[value]
+    near = closest(value, names) if isinstance(value, str) else None
+    hint = f"; did you mean `{near}`?" if near else ""
+    raise BadArgumentError(argument, shown(value), f"it is one of {', '.join(names)}{hint}")
+
+
+def check_max_errors(max_errors: int | None, *, has_directory: bool) -> None:
+    """BadArgumentError unless it is a count, and there is a directory for bad records."""
+    if max_errors is None:
+        return
+    if isinstance(max_errors, bool) or not isinstance(max_errors, int) or max_errors < 0:
+        raise BadArgumentError("max_errors", shown(max_errors), "it is a whole number from 0 on")
+    if not has_directory:
+        raise BadArgumentError(
+            "max_errors", str(max_errors), "without `on_error`, a directory, the first bad record fails the load"
+        )

@@ -1,0 +1,51 @@
+"""Load into a branch that is made for it: both are there at one moment, or neither ever was."""
+
+from dataclasses import replace
+
+from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError
+from omnigraph.commit.manifest_log import OutcomeUnknownError
+from omnigraph.commit.repeats import earlier_try
+from omnigraph.ops.branch import drafted
+from omnigraph.ops.load import OPERATION, LoadCall, LoadResult, load
+from omnigraph.ops.load_reading import read_here
+from omnigraph.ops.load_records import Reader
+from omnigraph.ops.session import Session
+from omnigraph.storage.objects import StoreUnavailableError
+
+
+def load_on_new_branch(
+    session: Session, call: LoadCall, *, branch: str, source: str, reader: Reader = read_here
+) -> LoadResult:
+    """Make `branch` from the newest state of `source` and load into it.
+
+    When the load fails there is no branch; when it changes nothing there is one without a commit of its own. A repeated
+    call with its idempotency key finds what it did before.
+
+    Raises:
+        What `load` raises, and:
+        BadBranchNameError, BranchExistsError: The name won't do.
+        BranchMissingError: There is no branch `source`.
+    """
+    session.check_writable()
+    if call.is_dry_run:
+        session.branches.check_name(branch)
+        return replace(load(session.on(source), call, reader), branch=branch)
+    if _is_repeated(session, call, branch):
+        return load(session.on(branch), call, reader)
+    with drafted(session, branch, source=source, actor=call.actor) as draft:
+        try:
+            return load(session.on_log(draft.log), call, reader)
+        except OutcomeUnknownError as error:  # nobody sees the branch, so nothing is unknown: it was not loaded
+            raise StoreUnavailableError(f"load into the new branch `{branch}`", error.reason) from error
+
+
+def _is_repeated(session: Session, call: LoadCall, branch: str) -> bool:
+    """Whether this very call has made the branch; BranchExistsError when somebody else has."""
+    try:
+        there = session.on(branch)
+        head = there.head()
+    except BranchMissingError:
+        return False
+    if earlier_try(there.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key) is None:
+        raise BranchExistsError(branch, branch)
+    return True

@@ -1,0 +1,120 @@
+"""Keep tables fast: merge small fragments, drop deleted rows from files, complete indexes. No row says anything else.
+
+Each table is worked on and published by itself, beside writers: none of them fails or waits because of it, and what
+they do to rows that are being rewritten is done to the new ones too. What can't be moved along is planned again.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from omnigraph.commit.plan import ConflictError
+from omnigraph.errors import OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.actors import check_signature
+from omnigraph.ops.indexes import types_of
+from omnigraph.ops.session import Session
+from omnigraph.ops.table import TypeMissingError
+from omnigraph.ops.table_upkeep import Attempt, TableUpkeep, UpkeepCall
+from omnigraph.ops.upkeep_hands import Hands, LocalHands
+from omnigraph.storage.index_staging import OutdatedSegmentError
+from omnigraph.storage.rewriting import OutdatedRewriteError
+from omnigraph.telemetry import log
+
+ATTEMPTS = 10
+"""How often a table is planned again because others rewrote it meanwhile."""
+_MOST_DOUBLINGS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeProgress:
+    """How far it is: the table that was done last, and how many of how many are."""
+
+    table_key: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeCall:
+    """What to optimise."""
+
+    types: tuple[str, ...] | None = None
+    """Only these; None: all."""
+    upkeep: UpkeepCall
+    progress: Callable[[OptimizeProgress], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeResult:
+    """What was done, table by table, in declared order."""
+
+    branch: str
+    tables: tuple[TableUpkeep, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a table could not be worked on; the others were."""
+        return any(one.error is not None for one in self.tables)
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {"branch": self.branch, "tables": [one.to_json() for one in self.tables]}
+
+
+def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -> OptimizeResult:
+    """Optimise every table where it pays; one that fails does not keep the others from it.
+
+    `hands` do the heavy work; without any, this process does it.
+    """
+    session.check_writable()
+    check_signature(call.upkeep.actor, call.upkeep.message, None)
+    keys = _chosen(session, call.types)
+    options = session.runtime.options.upkeep
+    workers = hands or LocalHands(options)
+    found: dict[str, TableUpkeep] = {}
+    with ThreadPoolExecutor(options.concurrency, thread_name_prefix="optimize") as pool:
+        waiting = {pool.submit(_isolated, session, key, call.upkeep, workers): key for key in keys}
+        try:
+            for future in as_completed(waiting):
+                key = waiting[future]
+                found[key] = future.result()
+                if call.progress is not None:
+                    call.progress(OptimizeProgress(table_key=key, done=len(found), total=len(keys)))
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return OptimizeResult(branch=session.log.branch, tables=tuple(found[key] for key in keys))
+
+
+def _chosen(session: Session, types: Sequence[str] | None) -> list[str]:
+    """The keys of the tables to work on, or TypeMissingError."""
+    snapshot = session.head().snapshot
+    names = {type_.name: key for key, type_ in types_of(session.catalog(snapshot)).items()}
+    for name in types or ():
+        if name not in names:
+            raise TypeMissingError(name, closest(name, names))
+    return [key for name, key in names.items() if (types is None or name in types) and key in snapshot.pins]
+
+
+def _isolated(session: Session, table_key: str, call: UpkeepCall, hands: Hands) -> TableUpkeep:
+    try:
+        return _optimized(session, table_key, call, hands)
+    except OmnigraphError as error:
+        log.warning("%s was not optimised: %s", table_key, error)
+        return TableUpkeep(table_key=table_key, error=str(error))
+
+
+def _optimized(session: Session, table_key: str, call: UpkeepCall, hands: Hands) -> TableUpkeep:
+    """Plan, work and publish; again from the start when the table was rewritten by somebody else meanwhile."""
+    runtime = session.runtime
+    for number in range(ATTEMPTS):
+        head = session.head()
+        if table_key not in head.snapshot.pins:
+            return TableUpkeep(table_key=table_key, skipped="the table was dropped meanwhile")
+        try:
+            return Attempt(session, head, table_key, call, hands).run()
+        except (ConflictError, OutdatedRewriteError, OutdatedSegmentError) as error:
+            log.info("%s is planned again: %s", table_key, error)
+            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(number, _MOST_DOUBLINGS)))
+    return TableUpkeep(table_key=table_key, skipped=f"others rewrote it {ATTEMPTS} times meanwhile: try again later")

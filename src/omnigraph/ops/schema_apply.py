@@ -1,0 +1,212 @@
+"""Change the schema: planned, checked against the rows that are there, applied in one commit or not at all."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.plan import CommitPlan, Move, NewTable
+from omnigraph.commit.publisher import Armed, abandon, arm, publish
+from omnigraph.commit.records import SchemaRecord, TableRecord
+from omnigraph.engine.migrating.changes import SchemaChange, changes_between
+from omnigraph.engine.migrating.rules import check_rows
+from omnigraph.engine.view import View
+from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.source import Source
+from omnigraph.ops.actors import check_signature
+from omnigraph.ops.retry import ATTEMPTS
+from omnigraph.ops.session import Session
+from omnigraph.schema.accept import load_schema
+from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.catalog import AnyType, Catalog, NodeType
+from omnigraph.schema.codec import encode_catalog, fingerprint
+from omnigraph.schema.diff import plan_migration
+from omnigraph.schema.identity import assign_identities
+from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step
+from omnigraph.storage.layout import SCHEMA_COPY, table_path
+from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.schema_staging import stage_columns
+from omnigraph.storage.staging import OutdatedColumnsError
+from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.telemetry import log as telemetry_log
+
+OPERATION = "schema_apply"
+
+
+class SchemaUnsupportedError(OmnigraphError):
+    """The schema can't become the wanted one: some changes have no migration."""
+
+    kind = Kind.INVALID
+    code = "schema_unsupported"
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__(tuple(steps))
+        self.steps = tuple(steps)
+
+    def facts(self) -> dict[str, object]:
+        """The steps that can't be made."""
+        return {"steps": [step.to_json() for step in self.steps]}
+
+    def __str__(self) -> str:
+        lines = [f"{step.message} [{step.code}]" for step in self.steps]
+        return "\n".join([*lines, "nothing was changed"])
+
+
+class SchemaUnfitError(OmnigraphError):
+    """Rows that are there break rules of the wanted schema. `violations` are the first of `total`."""
+
+    kind = Kind.INVALID
+    code = "schema_unfit"
+
+    def __init__(self, violations: Sequence[ConstraintViolation], total: int) -> None:
+        super().__init__(tuple(violations), total)
+        self.violations, self.total = tuple(violations), total
+
+    def facts(self) -> dict[str, object]:
+        """Every violation as a mapping."""
+        found = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
+        return {"violations": found, "total": self.total, "diagnostic": DOES_NOT_HOLD}
+
+    def __str__(self) -> str:
+        lines = [violation.message for violation in self.violations]
+        if self.total > len(lines):
+            lines.append(f"and {self.total - len(lines)} more")
+        noun = "row breaks a rule" if self.total == 1 else "rows break rules"
+        return "\n".join([*lines, f"{self.total} {noun} of the new schema [{DOES_NOT_HOLD}]: nothing was changed"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaCall:
+    """A change of the schema as it was asked for."""
+
+    source: Source
+    actor: str
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaResult:
+    """What was done; without steps there is no commit."""
+
+    plan: MigrationPlan
+    branch: str
+    commit_id: str | None
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        return {"target": {"branch": self.branch}, "commit_id": self.commit_id, **self.plan.to_json()}
+
+
+def plan_schema(session: Session, source: Source) -> MigrationPlan:
+    """What it takes to get from the accepted schema to another; nothing is changed, and rows are not looked at."""
+    old = session.catalog(session.head().snapshot)
+    return plan_migration(old, load_schema(source))
+
+
+def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
+    """Make a schema the accepted one, with all that follows for tables and rows.
+
+    What is dropped stays in earlier snapshots.
+
+    Raises:
+        SourceError: The text has mistakes.
+        SchemaUnsupportedError: Some change has no migration.
+        SchemaUnfitError: Rows that are there break a new rule.
+        ConflictError: Somebody else wrote meanwhile, or changed the schema: look again and retry.
+    """
+    session.check_writable()
+    check_signature(call.actor, call.message, None)
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return _attempt(session, call)
+        except (OutdatedColumnsError, SwapLostError):
+            continue  # maintenance moved a table, or its path was taken: both are nobody's fault
+    return _attempt(session, call)
+
+
+def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
+    head = session.head()
+    snapshot = head.snapshot
+    old = session.catalog(snapshot)
+    new = assign_identities(load_schema(call.source), old)
+    plan = plan_migration(old, new)
+    if plan.is_empty:
+        return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=None)
+    if not plan.is_supported:
+        raise SchemaUnsupportedError([step for step in plan.steps if not step.is_supported])
+    change = changes_between(old, new)
+    findings = check_rows(View(old, session.tables(snapshot)), new, plan, change)
+    if findings.violations:
+        raise SchemaUnfitError(findings.violations[:MOST_SHOWN], len(findings.violations))
+    commit_id = _publish(session, call, head, new, change)
+    _copy(session, call.source)
+    return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id)
+
+
+def _publish(session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange) -> str:
+    runtime = session.runtime
+    record = SchemaRecord(
+        id=runtime.ids.ulid(),
+        source=call.source.text,
+        catalog=encode_catalog(new).decode(),
+        fingerprint=fingerprint(new),
+    )
+    new_tables = tuple(_new_tables(session, head, change.added))
+    armed = arm(session.log, head, operation=OPERATION, actor=call.actor)
+    plan = CommitPlan(
+        base=head,
+        operation=OPERATION,
+        actor=call.actor,
+        message=call.message,
+        schema=record,
+        moves=_moves(session, head, change, armed),
+        new_tables=new_tables,
+        dropped_tables=tuple(type_.table_key for type_ in change.dropped),
+        renamed_tables={one.old.table_key: one.new.table_key for one in change.lasting if one.is_renamed},
+    )
+    return publish(session.log, session.handles, plan, armed).commit.id
+
+
+def _moves(session: Session, head: Head, change: SchemaChange, armed: Armed) -> tuple[Move, ...]:
+    """The tables whose columns change, under the names that they have now."""
+    tables = session.tables(head.snapshot)
+    moves: list[Move] = []
+    made: list[str] = []
+    try:
+        for one in change.lasting:
+            if one.changes_columns:
+                key = one.old.table_key
+                staged = stage_columns(tables.table(key), one.new_columns(), lambda files: _note(armed, made, files))
+                moves.append(Move(table_key=key, staged=staged))
+    except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
+        abandon(session.log, armed, made)
+        raise
+    return tuple(moves)
+
+
+def _note(armed: Armed, made: list[str], files: Sequence[str]) -> None:
+    """Files of a new column, as they come: named to recovery, in case this process dies."""
+    made += files
+    armed.lease.name(files)
+
+
+def _new_tables(session: Session, head: Head, added: Sequence[AnyType]) -> Iterator[NewTable]:
+    """Tables at places where there never was one: the files of an older type of that name are still its own."""
+    known = head.snapshot.manifest.tables
+    for type_ in added:
+        kind = "node" if isinstance(type_, NodeType) else "edge"
+        record = known.get(type_.table_key)
+        incarnation = 1 if record is None else record.incarnation + 1
+        while session.store.objects.list_under(table_path(kind, type_.name, incarnation)):
+            incarnation += 1
+        path = table_path(kind, type_.name, incarnation)
+        made = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
+        yield NewTable(record=made, schema=arrow_schema(type_))
+
+
+def _copy(session: Session, source: Source) -> None:
+    """The readable copy beside the tables, which nobody reads back."""
+    try:
+        session.store.objects.put(SCHEMA_COPY, source.text.encode())
+    except StoreUnavailableError as error:
+        telemetry_log.warning("the readable copy of the schema was not written: %s", error)  # the schema is accepted

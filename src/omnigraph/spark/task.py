@@ -1,0 +1,299 @@
+"""What a task of a Spark load does: it reads one split and writes its rows, or hands some of them to the driver.
+
+The same split gives the same rows, in the same order, with the same ids, whoever reads it and however often. So a row
+is known by its split, its type and its ordinal among the split's rows of that type.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from omnigraph.commit.notes import TaskNote
+from omnigraph.engine.bulk.row_rules import keeping_rules
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
+from omnigraph.engine.decoding.typed_rows import TypedRows
+from omnigraph.schema.arrow import ID
+from omnigraph.spark.failures import carrying
+from omnigraph.spark.keys import Chosen, Wanted, id_hashes
+from omnigraph.spark.load_spec import FrameSource, LoadSpec, Worker
+from omnigraph.spark.pieces import PieceWriter, chosen_rows
+from omnigraph.spark.splits import split_rows
+from omnigraph.spark.type_writers import TypeWriters
+from omnigraph.storage.column_sets import Positions
+
+RESULT = "payload binary"
+_PAYLOAD = pa.schema([pa.field("payload", pa.binary())])
+
+Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What `mapInArrow` runs in every task."""
+LeftOut: TypeAlias = Mapping[int, Mapping[str, bytes]]
+"""By split and type, the ordinals of rows that are not written, packed as 64-bit integers."""
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was refused while it was read; its line counts from the split's start."""
+
+    line: int
+    type: str | None
+    property: str | None
+    value: str | None
+    reason: str
+    unit: str
+    rule: str
+    text: bytes
+
+
+class TypeDone(msgspec.Struct, kw_only=True):
+    """What a task did with the rows of one type."""
+
+    rows: int = 0
+    checksum: int = 0
+    """The sum of the hashes of all ids: equal when the split is read again, or it is not the same input any more."""
+    fragments: list[str] = msgspec.field(default_factory=list)
+    piece: str | None = None
+    """The key of the rows that are handed over."""
+
+
+class Done(msgspec.Struct, kw_only=True):
+    """What a task tells the driver."""
+
+    split: int
+    lines: int = 0
+    types: dict[str, TypeDone] = msgspec.field(default_factory=dict)
+    rejects: int = 0
+    rejected: str | None = None
+    """The key of what was refused."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+decode_done = msgspec.msgpack.Decoder(Done).decode
+decode_rejected = msgspec.msgpack.Decoder(list[Rejected]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """Writes the rows of splits: of all types or `only` of some, without those that are left out."""
+
+    left_out: LeftOut = field(default_factory=dict)
+    only: Mapping[int, frozenset[str]] | None = None
+
+    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done | None":
+        """The rows of one split; None for a split that nothing is written of."""
+        if self.only is not None and split not in self.only:
+            return None
+        return _staged(worker, phase, split, rows, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandingOver:
+    """Hands the rows of splits to the driver: all, or those that are wanted."""
+
+    wanted: Wanted | None
+
+    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done | None":
+        """The rows of one split."""
+        return _handed_over(worker, phase, split, rows, self.wanted)
+
+
+Work: TypeAlias = Staging | HandingOver
+
+
+def split_body(spec: LoadSpec, phase: int, numbers: Sequence[int], work: Work) -> Body:
+    """Work on splits of files, which come as places in `numbers`."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            worker = spec.worker()
+            for batch in batches:
+                for place in batch.column(0).to_pylist():
+                    number = numbers[place]
+                    done = work.done(worker, phase, number, _rows_of(worker, number))
+                    if done is not None:
+                        yield _told(done)
+
+    return run
+
+
+def frame_body(spec: LoadSpec, phase: int, source: FrameSource, work: Work) -> Body:
+    """Work on the partitions of a DataFrame."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            worker = spec.worker()
+            split, rows = _frame_rows(worker, source, batches)
+            done = work.done(worker, phase, split, rows)
+            if done is not None:
+                yield _told(done)
+
+    return run
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+class _Rows:
+    """The good rows of a split, a window at a time; the others are kept as what was rejected."""
+
+    def __init__(self, name: str, unit: str) -> None:
+        self._name, self._unit = name, unit
+        self.rejected: list[Rejected] = []
+        self._windows: Iterator[TypedRows] = iter(())
+        self._lines: Callable[[], int] = lambda: 0
+
+    def reads(self, windows: Iterator[TypedRows], lines: Callable[[], int]) -> "_Rows":
+        """Where the rows come from; `lines` is asked behind the last."""
+        self._windows, self._lines = windows, lines
+        return self
+
+    @property
+    def lines(self) -> int:
+        """How many lines there were, once all rows have been taken."""
+        return self._lines()
+
+    def __iter__(self) -> Iterator[TypedRows]:
+        for window in self._windows:
+            kept = keeping_rules(window, self._name, self._unit, self.reject)
+            if kept.rows.num_rows:
+                yield kept
+
+    def reject(self, error: RecordError, text: bytes, rule: str = "record") -> None:
+        """One more bad record."""
+        self.rejected.append(
+            Rejected(
+                line=error.line,
+                type=error.type,
+                property=error.property,
+                value=error.value,
+                reason=error.reason,
+                unit=error.unit,
+                rule=rule,
+                text=text,
+            )
+        )
+
+
+def _rows_of(worker: Worker, number: int) -> _Rows:
+    spec = worker.spec
+    split = spec.splits[number]
+    one = spec.inputs[split.input]
+    rows = _Rows(one.name, spec.units[split.input])
+    found = split_rows(one, split, worker.ids(number), reject=rows.reject)
+    return rows.reads(iter(found), lambda: found.lines)
+
+
+def _frame_rows(worker: Worker, source: FrameSource, batches: Iterator[pa.RecordBatch]) -> tuple[int, _Rows]:
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - partitions of a DataFrame are read by tasks only
+    partition = context.partitionId()
+    split = source.first_split + partition
+    rows = _Rows(source.name_of(partition), "row")
+    first = next(batches, None)
+    if first is None:
+        return split, rows
+    counted = _Counted(first, batches)
+    table = TypedTable(
+        type=worker.type(source.type),
+        columns=source.columns,
+        is_partial=source.is_partial,
+        blobs=worker.spec.blobs,
+        data=pa.RecordBatchReader.from_batches(first.schema, counted),
+        called=source.name_of(partition),
+    )
+    return split, rows.reads(read_typed(table, worker.ids(split), reject=rows.reject), lambda: counted.rows)
+
+
+class _Counted:
+    """Batches, and how many rows they had."""
+
+    def __init__(self, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> None:
+        self._first, self._others = first, others
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self.rows += self._first.num_rows
+        yield self._first
+        for batch in self._others:
+            self.rows += batch.num_rows
+            yield batch
+
+
+# --- writing -----------------------------------------------------------------------------------------
+
+
+def _staged(worker: Worker, phase: int, split: int, rows: _Rows, work: Staging) -> Done:
+    note = worker.note(phase, split)
+    _reach(worker, "task.begun")
+    done = Done(split=split)
+    without = {name: np.frombuffer(packed, np.int64) for name, packed in work.left_out.get(split, {}).items()}
+    writers = TypeWriters(worker, note)
+    try:
+        for window in rows:
+            name = window.type.name
+            ordinals = _counted(worker, done, window)
+            if work.only is not None and name not in work.only[split]:
+                continue
+            if name in without:
+                window = chosen_rows(window, np.flatnonzero(~np.isin(ordinals, without[name])))  # noqa: PLW2901 - less of the same
+            writers.add(window.type, window.rows)
+        for name, fragments in writers.finish().items():
+            done.types[name].fragments = fragments
+    except BaseException:
+        writers.abort()
+        raise
+    _reach(worker, "task.staged")
+    return _finished(note, done, rows)
+
+
+def _handed_over(worker: Worker, phase: int, split: int, rows: _Rows, wanted: Wanted | None) -> Done:
+    note = worker.note(phase, split)
+    done = Done(split=split)
+    pieces: dict[str, PieceWriter] = {}
+    chosen = None if wanted is None else Chosen(wanted, worker.spec.seed)
+    for window in rows:
+        name = window.type.name
+        ordinals = _counted(worker, done, window)
+        if chosen is not None:
+            at = chosen.of(window.type, window.rows)
+            if not len(at):
+                continue
+            window, ordinals = chosen_rows(window, at), ordinals[at]  # noqa: PLW2901 - less of the same
+        if name not in pieces:
+            pieces[name] = PieceWriter(window.type)
+        pieces[name].add(window, ordinals)
+    for number, (name, piece) in enumerate(pieces.items()):
+        done.types[name].piece = note.keep(f"{number}.piece", piece.bytes())
+    return _finished(note, done, rows)
+
+
+def _counted(worker: Worker, done: Done, window: TypedRows) -> Positions:
+    """Count the rows of a window; their ordinals."""
+    told = done.types.setdefault(window.type.name, TypeDone())
+    ordinals = np.arange(told.rows, told.rows + window.rows.num_rows, dtype=np.int64)
+    told.rows += window.rows.num_rows
+    hashes = id_hashes(window.rows.column(ID), worker.spec.seed)
+    told.checksum = (told.checksum + int(hashes.sum(dtype=np.uint64))) % 2**64
+    return ordinals
+
+
+def _finished(note: TaskNote, done: Done, rows: _Rows) -> Done:
+    done.lines, done.rejects = rows.lines, len(rows.rejected)
+    if rows.rejected:
+        done.rejected = note.keep("rejected", _encode(rows.rejected))
+    return done
+
+
+def _told(done: Done) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([_encode(done)], pa.binary())], schema=_PAYLOAD)
+
+
+def _reach(worker: Worker, point: str) -> None:
+    """A point of a task's first try: what a test breaks there is not broken when the task is tried again."""
+    context = TaskContext.get()
+    if context is None or context.attemptNumber() == 0:
+        worker.spec.faults.reach(point)

@@ -1,0 +1,211 @@
+"""A table's columns changed, staged: renamed, dropped, added, reordered, made nullable, all at once.
+
+Rows stay where they are, with their row ids, and indexes on columns that live on stay in use. Only a new column that is
+filled has files written for it. Lance finds a column by the number of its field, never by its name, so a column that
+lives on keeps its number, and a new one gets a number that no file of the table has used.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from lance.fragment import FragmentMetadata
+from lance.schema import LanceSchema
+
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.physical import physical_schema
+from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.staging import Change, Staged
+
+_NO_PARENT = -1
+_NAME, _NUMBER, _PARENT = 2, 3, 4
+"""The parts of a stored field, by Lance's numbers for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewColumns:
+    """How a table shall look: its columns, the old name of each that lives on, what fills others."""
+
+    schema: pa.Schema
+    old_names: Mapping[str, str]
+    """By new name; a column that is not there is new."""
+    fills: Mapping[str, pa.Scalar]
+    """What every row gets in a new column; in others it is null."""
+
+
+def stage_columns(table: Table, wanted: NewColumns, made: Callable[[Sequence[str]], None]) -> Staged:
+    """The whole change; files are written only for columns that are filled, and only if there are rows.
+
+    `made` hears of each file as soon as it is there, by its name relative to the root.
+    """
+    dataset = table.handles.open(table.path, table.version)
+    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+    stored = _by_column(dataset.lance_schema)
+    numbers = {new: [_number(one) for one in stored[old]] for new, old in wanted.old_names.items()}
+    used = [_number(one) for fields in stored.values() for one in fields]
+    used += [number for fragment in fragments for file in fragment.files for number in file.fields]
+    files: list[str] = []
+    if wanted.fills and fragments:
+        known = {file.path for fragment in fragments for file in fragment.files}
+        fragments, filled = _filled(table, wanted, lambda fragment: made(_new_files(table, fragment, known)))
+        numbers |= filled
+        used += [number for some in filled.values() for number in some]
+        files = [file for fragment in fragments for file in _new_files(table, fragment, known)]
+    fields = list(_renumbered(physical_schema(wanted.schema), numbers, max(used) + 1))
+    return Staged(
+        change=Change.SCHEMA,
+        path=table.path,
+        base=table.version,
+        blobs=tuple(files),
+        base_rows=table.count(),
+        fields=tuple(field.hex() for field in fields),
+        fragments=tuple(json.dumps(fragment.to_json()) for fragment in fragments),
+    )
+
+
+def schema_of(staged: Staged, stored: LanceSchema) -> LanceSchema:
+    """The schema that a staged change gives a table, whose own metadata stays."""
+    make, (metadata, *_) = _taken_apart(stored)
+    return make(metadata, *(bytes.fromhex(field) for field in staged.fields))
+
+
+def _taken_apart(schema: LanceSchema) -> tuple[Callable[..., LanceSchema], tuple[Any, ...]]:
+    """What Lance's own pickling makes of a schema: how to make one, of its metadata and the bytes of its fields."""
+    found: Any = schema.__reduce__()
+    return found[0], found[1]
+
+
+def _new_files(table: Table, fragment: FragmentMetadata, known: Collection[str]) -> list[str]:
+    return [f"{table.path}/data/{file.path}" for file in fragment.files if file.path not in known]
+
+
+def _filled(
+    table: Table, wanted: NewColumns, made: Callable[[FragmentMetadata], None]
+) -> tuple[list[FragmentMetadata], dict[str, list[int]]]:
+    """Every fragment with a file of the filled columns, and the numbers that these have got."""
+    schema = pa.schema([wanted.schema.field(name) for name in wanted.fills])
+
+    def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [pa.repeat(wanted.fills[field.name], batch.num_rows) for field in schema]
+        return pa.RecordBatch.from_arrays(
+            [one.cast(f.type) for one, f in zip(columns, schema, strict=True)], schema=schema
+        )
+
+    dataset = table.handles.open(table.path, table.version)
+    fragments: list[FragmentMetadata] = []
+    schema_then: LanceSchema | None = None
+    store = table.handles.store
+    with counted(store.runtime.telemetry, "table"), store_errors(f"write columns of {table.path}"):
+        for fragment in dataset.get_fragments():
+            metadata, schema_then = fragment.merge_columns(fill, columns=[wanted.schema.names[0]])
+            made(metadata)
+            fragments.append(metadata)
+    assert schema_then is not None  # noqa: S101 - there is a fragment
+    columns = _by_column(schema_then)
+    return fragments, {name: [_number(one) for one in columns[name]] for name in wanted.fills}
+
+
+# --- fields as Lance writes them ------------------------------------------------------------------------
+
+
+def _by_column(schema: LanceSchema) -> dict[str, list[bytes]]:
+    """The stored fields of each column: its own, and behind it those of what is nested in it."""
+    _, (_, *fields) = _taken_apart(schema)
+    found: dict[str, list[bytes]] = {}
+    current: list[bytes] = []
+    for field in fields:
+        if _parent(field) == _NO_PARENT:
+            current = found[_text(field, _NAME)] = []
+        current.append(field)
+    return found
+
+
+def _renumbered(schema: pa.Schema, numbers: Mapping[str, Sequence[int]], free: int) -> Iterator[bytes]:
+    """The fields of a schema with the numbers that its columns have; others get free ones."""
+    for name, fields in _by_column(LanceSchema.from_pyarrow(schema)).items():
+        given = numbers.get(name)
+        if given is None:
+            given = range(free, free + len(fields))
+            free += len(fields)
+        new = {_number(field): number for field, number in zip(fields, given, strict=True)}
+        for field in fields:
+            yield _with_numbers(field, new[_number(field)], new.get(_parent(field), _NO_PARENT))
+
+
+def _with_numbers(field: bytes, number: int, parent: int) -> bytes:
+    others = [(part, data) for part, data in _parts(field) if part not in (_NUMBER, _PARENT)]
+    own = [(_NUMBER, _varint_part(_NUMBER, number)), (_PARENT, _varint_part(_PARENT, parent))]
+    return b"".join(data for _, data in sorted((*others, *own), key=lambda one: one[0]))
+
+
+def _number(field: bytes) -> int:
+    return _signed(field, _NUMBER)
+
+
+def _parent(field: bytes) -> int:
+    return _signed(field, _PARENT)
+
+
+def _signed(field: bytes, wanted: int) -> int:
+    """A number of a field; one that is 0 is not written."""
+    for part, data in _parts(field):
+        if part == wanted:
+            value, _ = _read_varint(data, 1)
+            return value - (1 << 64) if value >> 63 else value
+    return 0
+
+
+def _text(field: bytes, wanted: int) -> str:
+    for part, data in _parts(field):
+        if part == wanted:
+            size, start = _read_varint(data, 1)
+            return data[start : start + size].decode()
+    return ""
+
+
+def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The parts of a message in Protocol Buffers' form, each with its number and its bytes as they stand."""
+    at = 0
+    while at < len(message):
+        start = at
+        key, at = _read_varint(message, at)
+        match key & 7:
+            case 0:
+                _, at = _read_varint(message, at)
+            case 1:
+                at += 8
+            case 2:
+                size, at = _read_varint(message, at)
+                at += size
+            case 5:
+                at += 4
+            case kind:
+                msg = f"Lance wrote a field with a part of kind {kind}, which is not known here"
+                raise ValueError(msg)
+        yield key >> 3, message[start:at]
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def _varint_part(part: int, value: int) -> bytes:
+    if not value:
+        return b""
+    left = value & ((1 << 64) - 1)
+    found = [part << 3]
+    while True:
+        found.append((left & 0x7F) | (0x80 if left > 0x7F else 0))
+        left >>= 7
+        if not left:
+            return bytes(found)

@@ -1,0 +1,99 @@
+"""The work of maintenance: fragments compacted, index segments built. All of it staged; nothing here is visible.
+
+Every piece of work is plain data and needs only a table at a version, so it can be done by another process.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isqrt
+
+from lance.optimize import CompactionTask
+
+from omnigraph.options import UpkeepOptions
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.index_staging import build_segment
+from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.rewriting import Rewritten
+from omnigraph.storage.staging import Witness, open_files
+
+VECTOR_INDEX = "IVF_FLAT"
+_MOST_PARTITIONS = 4_096
+_SECONDS_BETWEEN_LOOKS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentBuild:
+    """One segment to build: of which index, over which fragments of the table."""
+
+    name: str
+    column: str
+    kind: str
+    fragments: tuple[int, ...]
+
+
+def compact(table: Table, group: tuple[int, ...], options: UpkeepOptions) -> Rewritten:
+    """Write the living rows of these fragments, in their order, into as few new ones as the limits allow."""
+    dataset = table.handles.open(table.path, table.version)
+    metadata = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
+    store = table.handles.store
+    task = CompactionTask.from_json(  # type: ignore[attr-defined]  # its stub lacks it
+        json.dumps(
+            {
+                "task": {"fragments": [metadata[number].to_json() for number in sorted(group)]},
+                "read_version": table.version,
+                "options": _task_options(options),
+            }
+        )
+    )
+    with counted(store.runtime.telemetry, "table"), store_errors(f"compact {table.path}"):
+        done = task.execute(dataset)
+    new = tuple(json.dumps(fragment.to_json()) for fragment in done.new_fragments)
+    return Rewritten(tuple(sorted(group)), new)
+
+
+def _task_options(options: UpkeepOptions) -> Mapping[str, object]:
+    """How Lance writes a group that we have chosen. Its planner would have to be talked into every group."""
+    return {
+        "target_rows_per_fragment": options.fragment_rows,
+        "max_rows_per_group": 1_024,
+        "materialize_deletions": True,
+        "materialize_deletions_threshold": 0.0,
+        "defer_index_remap": False,
+        "enable_binary_copy": False,
+        "enable_binary_copy_force": False,
+    }
+
+
+def build(table: Table, segment: SegmentBuild) -> str:
+    """Build a segment, as text; IndexUntrainableError where vectors can't be learnt from."""
+    settings: dict[str, object] = {}
+    if segment.kind == VECTOR_INDEX:
+        wanted = set(segment.fragments)
+        rows = sum(one.rows - one.deleted for one in table.fragments() if one.number in wanted)
+        settings = {"metric": "cosine", "num_partitions": max(1, min(isqrt(rows), _MOST_PARTITIONS))}
+    return build_segment(table, segment.column, segment.kind, segment.name, segment.fragments, settings)
+
+
+@contextmanager
+def watched(table: Table, witness: Witness) -> Iterator[None]:
+    """Tell of files that this process is writing for a table, while it does something that tells nothing itself."""
+    is_over = threading.Event()
+
+    def look() -> None:
+        known: set[str] = set()
+        while not is_over.wait(_SECONDS_BETWEEN_LOOKS):
+            fresh = set(open_files(table)) - known
+            if fresh:
+                witness.begun(sorted(fresh))
+                known |= fresh
+
+    looking = threading.Thread(target=look, name=f"upkeep-{table.path}", daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        looking.join()

@@ -1,0 +1,255 @@
+"""Changing the schema of a graph that has rows: data, ids and history stay, and a refused change changes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from load_calls import edge, node
+from mutating import new_graph, rows, run
+from omnigraph.commit.plan import ConflictError
+from omnigraph.ops.schema_apply import SchemaUnfitError, SchemaUnsupportedError
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  bio: String?
+  vec: Vector(2)?
+  pic: Blob?
+  tags: [String]?
+  mood: enum(calm, glad)?
+  email: String?
+}
+node City { name: String @key }
+edge Knows: Person -> Person { since: I32? }
+edge Lives: Person -> City
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    made = new_graph(tmp_path, SCHEMA)
+    people = [
+        node(
+            "Person",
+            name=f"p{n}",
+            age=n,
+            bio=f"bio {n}",
+            vec=[float(n), 1.0],
+            tags=["x", str(n)],
+            mood="calm",
+            pic="base64:" + "aGk=",
+            email=f"{n % 4}@x",
+        )
+        for n in range(6)
+    ]
+    made.load(people, mode="append")
+    made.load(
+        [node("City", name="oslo"), edge("Knows", "p0", "p1", since=3), edge("Lives", "p0", "oslo")], mode="append"
+    )
+    run(made, 'delete Person where name = "p5"')
+    return made
+
+
+def changed(old: str, new: str, schema: str = SCHEMA) -> str:
+    assert old in schema
+    return schema.replace(old, new)
+
+
+def row_numbers(graph: og.Graph, type_name: str) -> dict[str, int]:
+    table = graph.table(type_name).to_table(columns=["id"], with_row_id=True)
+    return dict(zip(table.column("id").to_pylist(), table.column("_rowid").to_pylist(), strict=True))
+
+
+def answer(graph: og.Graph, body: str, **target: str) -> list[dict[str, object]]:
+    return graph.query(f"query q() {{ {body} }}", **target).rows()  # type: ignore[arg-type]  # snapshot alone
+
+
+def test_a_renamed_property_keeps_its_values_and_rows_their_numbers(graph: og.Graph) -> None:
+    before, numbers = rows(graph, "Person", "id", "age"), row_numbers(graph, "Person")
+
+    graph.apply_schema(changed("age: I32?", 'years: I32? @rename_from("age")'))
+
+    assert [one["years"] for one in rows(graph, "Person", "id", "years")] == [one["age"] for one in before]
+    assert row_numbers(graph, "Person") == numbers
+
+
+def test_a_renamed_property_writes_no_data_file(graph: og.Graph, tmp_path: Path) -> None:
+    before = sorted(tmp_path.glob("g/nodes/*/data/*"))
+
+    graph.apply_schema(changed("age: I32?", 'years: I32? @rename_from("age")\n  nick: String?'))
+
+    assert sorted(tmp_path.glob("g/nodes/*/data/*")) == before
+
+
+def test_a_renamed_type_is_the_same_table(graph: og.Graph) -> None:
+    before = graph.snapshot().pin("node:Person")
+    renamed = SCHEMA.replace("Person", "Human").replace("node Human {", 'node Human @rename_from("Person") {')
+
+    graph.apply_schema(renamed)
+
+    pin = graph.snapshot().pin("node:Human")
+    assert (pin.path, pin.version) == (before.path, before.version)
+    assert "node:Person" not in graph.snapshot().pins
+    assert answer(graph, 'match { $p: Human { name: "p0" } $p knows $q } return { $q.name }') == [{"q.name": "p1"}]
+
+
+def test_a_name_that_a_rename_freed_can_be_given_to_another_table(graph: og.Graph) -> None:
+    then = graph.commits()[0].id
+    town = SCHEMA.replace("City", "Town").replace("node Town {", 'node Town @rename_from("City") {')
+    graph.apply_schema(town)
+
+    graph.apply_schema(town.replace(' @rename_from("City")', "") + "node City { size: I64? }")
+
+    assert answer(graph, "match { $c: City } return { $c.size }") == []
+    assert answer(graph, "match { $t: Town } return { $t.name }") == [{"t.name": "oslo"}]
+    assert answer(graph, "match { $c: City } return { $c.name }", snapshot=then) == [{"c.name": "oslo"}]
+    assert graph.snapshot().pin("node:City").path != graph.snapshot().pin("node:Town").path
+    assert graph.snapshot(snapshot=then).pin("node:City").path == graph.snapshot().pin("node:Town").path
+
+
+def test_a_new_property_is_null_or_filled(graph: og.Graph) -> None:
+    graph.apply_schema(changed("age: I32?", "age: I32?\n  rank: F64?\n  level: I32 @default(7)\n  when: Date?"))
+
+    found = rows(graph, "Person", "rank", "level", "when")
+    assert found == [{"rank": None, "level": 7, "when": None}] * 5
+    run(graph, 'insert Person { name: "new", level: 9, rank: 0.5 }')
+    assert answer(graph, 'match { $p: Person { name: "new" } } return { $p.level, $p.rank }') == [
+        {"p.level": 9, "p.rank": 0.5}
+    ]
+
+
+def test_a_dropped_property_is_gone_now_and_there_before(graph: og.Graph) -> None:
+    then = graph.commits()[0].id
+
+    graph.apply_schema(changed("  bio: String?\n", ""))
+
+    assert "bio" not in graph.table("Person").schema.names
+    found = answer(graph, "match { $p: Person } return { $p.bio } order { $p.bio }", snapshot=then)
+    assert [one["p.bio"] for one in found] == [f"bio {n}" for n in range(5)]
+
+
+def test_a_name_that_comes_back_is_somebody_new(graph: og.Graph) -> None:
+    assert answer(graph, "match { $p: Person } return { sum($p.age) as s }") == [{"s": 10}]
+    graph.apply_schema(changed("  age: I32?\n", ""))
+
+    graph.apply_schema(SCHEMA)
+
+    assert answer(graph, "match { $p: Person } return { sum($p.age) as s, count($p.age) as n }") == [
+        {"s": None, "n": 0}
+    ]
+
+
+def test_all_other_columns_survive_with_blobs_vectors_and_lists(graph: og.Graph) -> None:
+    wanted = rows(graph, "Person", "id", "vec", "tags", "mood")
+
+    graph.apply_schema(changed("  bio: String?\n", "  extra: Vector(3)?\n  labels: [String]?\n"))
+
+    assert rows(graph, "Person", "id", "vec", "tags", "mood") == wanted
+    stream = graph.blob("Person", "p4", "pic")
+    assert stream is not None
+    assert stream.read() == b"hi"
+
+
+def test_a_dropped_type_can_be_made_again_and_is_empty(graph: og.Graph) -> None:
+    then = graph.commits()[0].id
+    graph.apply_schema(changed("node City { name: String @key }\n", "", changed("edge Lives: Person -> City\n", "")))
+
+    graph.apply_schema(SCHEMA)
+
+    assert answer(graph, "match { $c: City } return { $c.name }") == []
+    assert answer(graph, "match { $c: City } return { $c.name }", snapshot=then) == [{"c.name": "oslo"}]
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("  email: String?\n", "  email: String?\n  @unique(email)\n", "@unique violation on Person.email: '0@x'"),
+        ("  age: I32?\n", "  age: I32?\n  @range(age, 0..3)\n", "@range violation on Person.age: 4 > max 3"),
+        ("  email: String?\n", '  email: String?\n  @check(email, "^[0-2]@x$")\n', "Person.email"),
+        ("edge Lives: Person -> City", "edge Lives: Person -> City @card(1..1)", "'p1' has 0 edges"),
+        ("edge Lives:", "edge Owns: Person -> City @card(1..)\nedge Lives:", "Owns: 'p0' has 0 edges"),
+        ("age: I32?", "age: I32?\n  flag: Bool @default(true)\n  @unique(flag)", "Person.flag: true is held by"),
+    ],
+)
+def test_rows_that_break_a_new_rule_are_named_and_nothing_changes(
+    graph: og.Graph, old: str, new: str, said: str
+) -> None:
+    before = graph.snapshot()
+
+    with pytest.raises(SchemaUnfitError, match="OG-MF-107") as caught:
+        graph.apply_schema(changed(old, new))
+
+    assert said in str(caught.value)
+    assert graph.snapshot().to_json() == before.to_json()
+
+
+def test_a_rule_that_holds_is_law_from_then_on(graph: og.Graph) -> None:
+    graph.apply_schema(changed("  age: I32?\n", "  age: I32?\n  @range(age, 0..9)\n"))
+
+    with pytest.raises(og.ConstraintError, match="10 > max 9"):
+        run(graph, 'insert Person { name: "q", age: 10 }')
+
+
+def test_what_has_no_migration_says_the_way_round(graph: og.Graph) -> None:
+    with pytest.raises(SchemaUnsupportedError, match=r"(?s)add a property, copy the values.*OG-MF-106.*nothing"):
+        graph.apply_schema(changed("age: I32?", "age: String?"))
+
+
+def test_the_same_schema_makes_no_commit(graph: og.Graph) -> None:
+    before = graph.commits()[0].id
+
+    done = graph.apply_schema("// a comment\n" + SCHEMA)
+
+    assert done.commit_id is None
+    assert graph.commits()[0].id == before
+
+
+def test_an_index_on_a_column_that_lives_on_is_still_used(graph: og.Graph) -> None:
+    graph.apply_schema(changed("age: I32?", "age: I32? @index"))
+    graph.optimize()
+    indexed = changed("age: I32?", "age: I32? @index")
+
+    graph.apply_schema(indexed.replace("age: I32? @index", 'years: I32? @index @rename_from("age")'))
+
+    found = [one for one in graph.indexes() if one.column == "years"]
+    assert [one.coverage for one in found] == [1.0]
+
+
+def test_a_write_of_the_old_schema_that_comes_second_runs_again(graph: og.Graph) -> None:
+    other = og.open_graph(graph.uri)
+    other.snapshot()
+    graph.apply_schema(changed("age: I32?", 'years: I32? @rename_from("age")'))
+
+    run(other, 'insert Person { name: "late", years: 4 }')
+
+    assert answer(graph, 'match { $p: Person { name: "late" } } return { $p.years }') == [{"p.years": 4}]
+
+
+def test_a_branch_has_a_schema_of_its_own(graph: og.Graph) -> None:
+    graph.branches.create("wide")
+
+    graph.apply_schema(changed("age: I32?", "age: I32?\n  rank: F64 @default(1.5)"), branch="wide")
+
+    assert "rank" in graph.table("Person", branch="wide").schema.names
+    assert "rank" not in graph.table("Person").schema.names
+    run(graph, 'insert Person { name: "m" }')
+    assert graph.snapshot(branch="wide").pin("node:Person").rows == 5
+
+
+def test_data_written_while_it_is_planned_is_a_conflict(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnigraph.ops import schema_apply
+
+    planned = schema_apply.check_rows
+
+    def check(*args: object) -> object:
+        found = planned(*args)  # type: ignore[arg-type]  # handed through
+        run(og.open_graph(graph.uri), 'insert Person { name: "between" }')
+        return found
+
+    monkeypatch.setattr(schema_apply, "check_rows", check)
+
+    with pytest.raises(ConflictError, match="schema"):
+        graph.apply_schema(changed("  age: I32?\n", "  age: I32?\n  @range(age, 0..9)\n"))
+    assert graph.snapshot().pin("node:Person").rows == 6

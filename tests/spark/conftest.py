@@ -1,0 +1,25 @@
+"""One Spark for all tests of a process: starting one takes longer than most of them."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from omnigraph.spark.session import session
+
+MASTER = "local[2,2]"
+"""Two cores; a task that fails is tried once more."""
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of them run in one process, so that they share a session."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """The session. Whoever changes its settings changes them back."""
+    return session(MASTER, **{"spark.sql.shuffle.partitions": "2"})

@@ -1,0 +1,108 @@
+"""A job on Spark is watched, and stopped with whoever started it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.errors import FileMissingError
+from omnigraph.ops.load_call import LoadCall, Progress
+from omnigraph.ops.load_inputs import LoadInput
+from omnigraph.spark.failures import TaskFailedError, carrying
+from omnigraph.spark.progress import JobProgress, load_teller, run_job
+
+
+def slow(spark: SparkSession, seconds: float, tasks: int = 4) -> DataFrame:
+    """Tasks that take so long each."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(seconds)
+        yield from batches
+
+    return spark.range(0, tasks, numPartitions=tasks).mapInArrow(task, "id long")
+
+
+def is_idle(spark: SparkSession) -> bool:
+    return not spark.sparkContext.statusTracker().getActiveJobsIds()
+
+
+def test_a_job_tells_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
+    told: list[JobProgress] = []
+
+    rows = run_job(spark, slow(spark, 0.5).collect, description="slow", tell=told.append)
+
+    assert len(rows) == 4
+    assert {progress.tasks for progress in told} <= {0, 4}
+    assert [progress.done for progress in told] == sorted(progress.done for progress in told)
+    assert any(0 < progress.share < 1 for progress in told)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupt_stops_the_job_too(spark: SparkSession, tmp_path: Path, stop: type[BaseException]) -> None:
+    def tell(progress: JobProgress) -> None:
+        if progress.tasks:
+            raise stop
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(3)
+        (tmp_path / "done").touch()
+        yield from batches
+
+    with pytest.raises(stop):
+        run_job(spark, spark.range(1).mapInArrow(task, "id long").collect, description="to be stopped", tell=tell)
+
+    assert is_idle(spark)
+    time.sleep(3)
+    assert not (tmp_path / "done").exists()
+
+
+def test_when_a_job_has_failed_no_task_of_it_is_left(spark: SparkSession, tmp_path: Path) -> None:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.column(0)[0].as_py() == 0:
+                raise LookupError
+            (tmp_path / "started").touch()
+            time.sleep(5)
+            (tmp_path / "done").touch()
+            yield batch
+
+    with pytest.raises(TaskFailedError):
+        run_job(spark, spark.range(0, 2, numPartitions=2).mapInArrow(task, "id long").collect, description="half bad")
+    was_done = (tmp_path / "done").exists()
+    time.sleep(5)
+
+    assert (tmp_path / "started").exists()
+    assert (tmp_path / "done").exists() == was_done
+
+
+def test_an_error_of_a_task_is_raised_as_ours(spark: SparkSession) -> None:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            yield from batches
+            raise FileMissingError("people.jsonl")
+
+    with pytest.raises(FileMissingError, match="people"):
+        run_job(spark, spark.range(1).mapInArrow(task, "id long").collect, description="bad")
+
+
+def test_the_job_group_of_the_caller_stays(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    context.setJobGroup("mine", "my own")
+
+    run_job(spark, spark.range(1).count, description="other")
+
+    assert context.getLocalProperty("spark.jobGroup.id") == "mine"
+    context.setJobGroup("", "")
+
+
+def test_a_load_tells_bytes_by_the_share_of_its_tasks() -> None:
+    told: list[Progress] = []
+    call = LoadCall(input=LoadInput(), mode=LoadMode.APPEND, actor="test", progress=told.append)
+
+    load_teller(call, "read", rows=lambda: 30, total_bytes=1000)(JobProgress(tasks=4, done=1))
+
+    assert told == [Progress(phase="read", rows=30, bytes=250, total_bytes=1000)]
