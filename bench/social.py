@@ -1,13 +1,15 @@
 """Reads on a social graph, against LadybugDB and DuckDB: same data, same run, in turns, answers compared.
 
 Prints medians in milliseconds and ratios. Warm: after a first round that does not count. Cold: a fresh process that
-opens the database and asks one question. `--people N` makes a smaller graph, `--rounds N` fewer rounds.
+imports what it needs, opens the database and asks one question; a process before it has compiled the modules, as an
+installer does. `--people N` makes a smaller graph, `--rounds N` fewer rounds.
 """
 
 import argparse
 import gc
 import importlib.util
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -15,11 +17,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import omnigraph as og
-from social_data import SCHEMA, Social, social
 from social_queries import SMALL, STUDY, Question
+
+if TYPE_CHECKING:  # whoever asks from a fresh process imports nothing for the others
+    from social_data import Social
 
 Row = tuple[Any, ...]
 OURS, LADYBUG, DUCKDB = "omnigraph", "LadybugDB", "DuckDB"
@@ -31,11 +34,16 @@ class Ours:
     name = OURS
 
     def __init__(self, root: Path) -> None:
+        import omnigraph as og
+
         self.graph = og.open_graph(str(root / "omni"), read_only=True, keep_derived=True)
 
     @staticmethod
-    def load(root: Path, data: Social) -> None:
+    def load(root: Path, data: "Social") -> None:
         """Everything in one commit."""
+        import omnigraph as og
+        from social_data import SCHEMA
+
         graph = og.create_graph(str(root / "omni"), SCHEMA)
         graph.load(nodes=data.nodes, edges={name: data.keyed(name) for name in data.edges}, mode="append")
 
@@ -59,7 +67,7 @@ class Ladybug:
         self.connection = ladybug.Connection(self.database)
 
     @classmethod
-    def load(cls, root: Path, data: Social) -> None:
+    def load(cls, root: Path, data: "Social") -> None:
         """Tables from the Parquet files."""
         engine = cls(root)
         execute = engine.connection.execute
@@ -95,7 +103,7 @@ class Duck:
         self.connection = duckdb.connect(str(root / "duck.db"))
 
     @classmethod
-    def load(cls, root: Path, data: Social) -> None:
+    def load(cls, root: Path, data: "Social") -> None:
         """Tables from the Parquet files."""
         engine = cls(root)
         execute = engine.connection.execute
@@ -163,13 +171,36 @@ def warm(engines: Sequence[Any], questions: Sequence[Question], rounds: int) -> 
 
 
 def cold(root: Path, names: Sequence[str], question: Question, rounds: int) -> dict[str, float]:
-    """The median seconds of a fresh process that opens the database and asks one question."""
+    """The median seconds of a fresh process that opens the database and asks one question, its modules compiled."""
     times: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(rounds):
+    for number in range(rounds + 1):
         for name in names:
             command = [sys.executable, __file__, "--ask", name, question.name, str(root)]
-            times[name].append(seconds(lambda command=command: subprocess.run(command, check=True)))  # type: ignore[misc]
+            took = process_seconds(command, root)
+            times[name] += [took] if number else []  # the first round compiles
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def process_seconds(command: Sequence[str], root: Path) -> float:
+    """How long a process takes that finds its modules compiled, if one before it has used them."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(root / "compiled")
+    return seconds(lambda: subprocess.run(command, check=True, env=environment))
+
+
+def show_imports(root: Path) -> None:
+    """What of our cold start is other people's modules: no question can be answered before they are there."""
+    stages = {
+        "Python itself": "pass",
+        "numpy and pyarrow": "import numpy, pyarrow",
+        "pandas, which pyarrow imports at its first array where it is installed": "import pyarrow; pyarrow.array([0])",
+        "lance": "import lance",
+        "this engine": "import omnigraph; omnigraph.open_graph",
+    }
+    print("\ncold, what is imported: ms from the start of the process")
+    for stage, code in stages.items():
+        took = min(process_seconds([sys.executable, "-c", code], root) for _ in range(4))
+        print(f"{1000 * took:8.0f}  {stage}")
 
 
 def show(title: str, table: dict[str, dict[str, float]], names: Sequence[str], asks: dict[str, str]) -> None:
@@ -191,6 +222,8 @@ def bench(people: int, rounds: int) -> None:
     if len(names) < len(CONTESTANTS):
         print(f"not installed here: {', '.join(sorted(set(CONTESTANTS) - set(names)))}")
     asks = {question.name: question.asks for question in (*STUDY, *SMALL)}
+    from social_data import social
+
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         data = social(people, 24 * people)
@@ -207,7 +240,8 @@ def bench(people: int, rounds: int) -> None:
         for engine in engines:
             engine.close()
         chosen = [question for question in (*STUDY, *SMALL) if question.name in ("q3", "q8", "pk", "t2")]
-        show("cold, a fresh process", {q.name: cold(root, names, q, 3) for q in chosen}, names, asks)
+        show("cold, a fresh process", {q.name: cold(root, names, q, 5) for q in chosen}, names, asks)
+        show_imports(root)
 
 
 def main() -> None:

@@ -15,7 +15,9 @@ from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
+from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.session import Session
+from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.schema.arrow import arrow_schema
@@ -24,6 +26,7 @@ from omnigraph.schema.types import EnumOf, Scalar, ValueType
 from omnigraph.storage.index_staging import stage_index
 from read_worlds import TypeSpec, World, pair_id
 from reference_reader import PlainGraph, Record
+from upkeep_calls import eager
 from worlds import FAST, runtime
 
 JUNK = "~"
@@ -57,6 +60,8 @@ class Arm:
 
     past: Past = Past.ONE_WRITE
     indexes: Indexes = Indexes.NONE
+    is_optimized: bool = False
+    """Whether it is optimised after every commit, with an index declared on everything that can have one."""
 
 
 def grown(
@@ -66,7 +71,8 @@ def grown(
     options: Options = FAST,
 ) -> Iterator[tuple[Session, PlainGraph]]:
     """A new graph and what it holds, after each of its commits; in the end it holds exactly the world's records."""
-    session = new_graph(root, world.schema, options)
+    schema = world.indexed_schema if arm.is_optimized else world.schema
+    session = new_graph(root, schema, eager(options) if arm.is_optimized else options)
     held: dict[tuple[str, str], Record] = {}
     stages = _stages(world, arm.past)
     for stage in stages:
@@ -75,6 +81,9 @@ def grown(
         is_first, is_last = stage is stages[0], stage is stages[-1]
         if (arm.indexes is Indexes.PARTIAL and is_first) or (arm.indexes is Indexes.COMPLETE and is_last):
             index_all(session)
+        if arm.is_optimized:
+            done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True)))
+            assert not done.has_failed, done
         yield session, _plain(world, held)
 
 

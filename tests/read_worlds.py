@@ -108,9 +108,11 @@ class TypeSpec:
         """Whether it has ends."""
         return bool(self.source)
 
-    def declaration(self) -> str:
-        """Its part of the schema."""
-        lines = [f"  {name}: {BY_NAME[name].type}{'?' if null else ''}" for name, null in self.properties.items()]
+    def declaration(self, *, is_indexed: bool = False) -> str:
+        """Its part of the schema; with an index on everything that can have one, if that is wanted."""
+        marks = {name: " @index" if is_indexed and BY_NAME[name].type != "Blob" else "" for name in self.properties}
+        types = {name: f"{BY_NAME[name].type}{'?' if null else ''}" for name, null in self.properties.items()}
+        lines = [f"  {name}: {type_}{marks[name]}" for name, type_ in types.items()]
         if self.key == "k":
             lines.insert(0, "  k: String @key")
         elif self.key == "z":
@@ -132,6 +134,11 @@ class World:
     def schema(self) -> str:
         """The schema's text."""
         return "\n".join(spec.declaration() for spec in self.types.values()) + "\n"
+
+    @property
+    def indexed_schema(self) -> str:
+        """The same with every index that there can be."""
+        return "\n".join(spec.declaration(is_indexed=True) for spec in self.types.values()) + "\n"
 
     @property
     def nodes(self) -> list[TypeSpec]:

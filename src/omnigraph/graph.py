@@ -6,7 +6,7 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO, BinaryIO, NoReturn
+from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import Commit, Snapshot
@@ -36,10 +36,14 @@ from omnigraph.ops.schema_apply import SchemaCall, SchemaResult, apply_schema, p
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import pinned_table
 from omnigraph.ops.table_upkeep import UpkeepCall
+from omnigraph.ops.upkeep_hands import Hands
 from omnigraph.options import Engine
 from omnigraph.runtime import Runtime
 from omnigraph.schema.steps import MigrationPlan
 from omnigraph.storage.handles import PinnedDataset
+
+if TYPE_CHECKING:
+    from omnigraph.spark.graph import SparkGraph
 
 _SPARKS_OWN = frozenset({"pandas", "py4j", "pyspark"})
 """What `omnigraph[spark]` brings along."""
@@ -86,6 +90,18 @@ class Graph:
     def branches(self) -> "GraphBranches":
         """The graph's branches: list, create, delete."""
         return GraphBranches(self._session)
+
+    @property
+    def spark(self) -> "SparkGraph":
+        """The newest state as DataFrames and SQL tables; loads of DataFrames, streams and exports.
+
+        All that is read through what this gives is of one state: keep it, or ask again for what was written since.
+
+        Raises:
+            SparkMissingError: PySpark is not installed.
+        """
+        door: SparkGraph = _door("graph").SparkGraph(self._session, self.snapshot())
+        return door
 
     def snapshot(self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None) -> Snapshot:
         """The newest state of a branch, or that of a commit's id, or that of an instant (which needs a time zone).
@@ -425,6 +441,8 @@ class Graph:
         *,
         types: Sequence[str] | None = None,
         all_indexes: bool = False,
+        engine: Engine | str = Engine.LOCAL,
+        master: str | None = None,
         branch: str = "main",
         actor: str = "anonymous",
         message: str | None = None,
@@ -440,6 +458,8 @@ class Graph:
             types: Only these types; without, all.
             all_indexes: Also build indexes that are declared and that no query asks, for other tools that read the
                 tables: full text, vectors, lists, and numbers that are not signed integers.
+            engine: `local` works in this process; `spark` compacts and builds large indexes on Spark's executors.
+            master: Where Spark runs, such as `local[4]` or `spark://host:7077`, if not where it runs anyway.
             branch: The branch to optimise.
             actor: Who the commits are by.
             message: A message to keep with the commits.
@@ -454,7 +474,8 @@ class Graph:
             upkeep=UpkeepCall(actor=actor, message=message, all_indexes=all_indexes),
             progress=progress,
         )
-        return optimize(self._session.on(branch), call)
+        session = self._session.on(branch)
+        return optimize(session, call, _hands(session, Engine(engine), master))
 
     def indexes(
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
@@ -560,6 +581,16 @@ def _reader(engine: Engine, master: str | None) -> Reader:
         return reader(session, call, head)
 
     return read
+
+
+def _hands(session: Session, engine: Engine, master: str | None) -> Hands | None:
+    """Who does the heavy work of maintenance; None: this process."""
+    if engine is Engine.LOCAL and master is not None:
+        raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
+    if engine is Engine.LOCAL or (engine is Engine.AUTO and master is None):
+        return None
+    hands: Hands = _door("upkeep").hands(session, master)
+    return hands
 
 
 def _door(name: str) -> ModuleType:

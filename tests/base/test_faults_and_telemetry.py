@@ -60,6 +60,18 @@ def test_requests_are_counted_only_inside_the_block() -> None:
     assert inner.table().split() == ["control", "list", "1"]
 
 
+def test_an_inner_block_that_counted_the_same_does_not_end_the_outer_one() -> None:
+    telemetry = Telemetry()
+
+    with telemetry.counting() as outer:
+        with telemetry.counting():
+            pass
+        telemetry.record("table", "put")
+
+    assert outer.total() == 1
+    assert not telemetry.is_listening
+
+
 def test_armed_faults_know_their_points() -> None:
     with pytest.raises(ValueError, match="unknown fault"):
         ArmedFaults("nowhere", "kill")

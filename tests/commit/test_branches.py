@@ -1,6 +1,8 @@
 """Branches: each a line of commits of its own, seen by name, with the history of those it comes from."""
 
+import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.refs import CommitMissingError
+from omnigraph.commit.requirement import RowsUnchanged
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.faults import ArmedFaults, InjectedFaultError
 from omnigraph.ops.branch import Branch, create_branch, delete_branch, drafted, list_branches
@@ -36,9 +39,15 @@ from worlds import new_world, reopened, rows, runtime, seeded_world, state
 SEALING = Options(durability=Durability.OS, head_commits=4, sealed_fragments=3)
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return seeded_world(tmp_path_factory.mktemp("template") / "g").uri
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Session:
-    return seeded_world(tmp_path / "g")
+def world(template: str, tmp_path: Path) -> Session:
+    copy = shutil.copytree(template, tmp_path / "g")
+    return open_session(str(copy), is_read_only=False, runtime=runtime())
 
 
 def put(session: Session, values: dict[str, int], *keys: str, idempotency_key: str | None = None) -> str:
@@ -276,11 +285,12 @@ def test_a_time_before_a_fork_is_the_parents(long: Session) -> None:
         assert session.snapshot(at=parse_instant(wanted[seq].at)).commit == wanted[seq]
 
 
-@pytest.mark.parametrize("limit", range(62))
-def test_what_comes_before_a_number_is_found_wherever_it_is_sealed(limit: int, long: Session) -> None:
-    found = [commit.seq for commit in long.log.history(long.head(), before=limit)]
+def test_what_comes_before_a_number_is_found_wherever_it_is_sealed(long: Session) -> None:
+    head = long.head()
 
-    assert found == list(range(limit))[::-1]
+    for limit in range(62):
+        found = [commit.seq for commit in long.log.history(head, before=limit)]
+        assert found == list(range(limit))[::-1]
 
 
 def test_the_newest_commits_of_a_branch_need_nothing_of_its_parent(long: Session) -> None:
@@ -489,6 +499,81 @@ def test_a_write_that_was_planned_before_a_deletion_is_a_conflict(world: Session
         )
     assert list_sidecars(world.store) == ([], [])
     assert data_files(world) == files
+
+
+class At:
+    """Does something at a point of a publish, once."""
+
+    def __init__(self, point: str, act: Callable[[], object]) -> None:
+        self._point, self._act = point, act
+
+    def reach(self, point: str) -> None:
+        if point == self._point:
+            self._point = ""
+            self._act()
+
+
+BEFORE_THE_SWAP = ("publish.staged", "publish.armed", "publish.applied", "publish.flushed", "publish.head_written")
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_SWAP)
+def test_a_write_on_a_branch_that_is_deleted_before_its_swap_is_a_conflict(point: str, world: Session) -> None:
+    review, other, files = branch(world, "review"), reopened(world), data_files(world)
+    world.store.runtime = replace(world.runtime, faults=At(point, lambda: delete_branch(other, "review")))
+
+    with pytest.raises(BranchGoneError):
+        put(review, {"a": 2}, "node:A", "node:B")
+
+    assert data_files(world) == files
+    assert list_sidecars(world.store) == ([], [])
+    assert state(world) == state(other)
+
+
+@pytest.mark.parametrize("point", ["publish.swapped", "publish.verified"])
+def test_a_write_whose_branch_is_deleted_after_its_swap_has_happened(point: str, world: Session) -> None:
+    review, other = branch(world, "review"), reopened(world)
+    world.store.runtime = replace(world.runtime, faults=At(point, lambda: delete_branch(other, "review")))
+
+    commit = put(review, {"a": 2}, "node:A", "node:B")
+
+    assert show_commit_of(review, commit)
+    with pytest.raises(BranchGoneError):
+        review.head()
+
+
+def show_commit_of(session: Session, commit_id: str) -> bool:
+    """Whether a commit is part of how a branch ended."""
+    return any(commit.id == commit_id for commit in session.log.history(session.log.last()))
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+@pytest.mark.parametrize("point", BEFORE_THE_SWAP)
+def test_a_branch_that_is_made_or_deleted_meanwhile_disturbs_no_write(
+    point: str, is_strict: bool, world: Session
+) -> None:
+    other = reopened(world)
+    create_branch(other, "old", actor="ada")
+    base = world.head()
+
+    def meanwhile() -> None:
+        create_branch(other, "new", actor="ada")
+        delete_branch(other, "old")
+
+    world.store.runtime = replace(world.runtime, faults=At(point, meanwhile))
+    done = write_tables(
+        world,
+        [TableWrite(table_key=key, upsert=rows({"a": 2})) for key in ("node:A", "node:B")],
+        operation="put",
+        actor="test",
+        base=base,
+        requirements=[RowsUnchanged(table_key="node:A", ids=("a",))],
+        if_commit=base.snapshot.commit.id if is_strict else None,
+    )
+
+    assert done is not None
+    assert value(world) == 2
+    assert [one.name for one in list_branches(world)] == ["main", "new"]
+    assert value(world.on("new")) == 1
 
 
 def test_a_branch_made_from_one_that_is_deleted_meanwhile_is_not_made(world: Session) -> None:

@@ -59,6 +59,8 @@ def modules_after(*arguments: str) -> set[str]:
         ("mutate", "--help"),
         ("query", "--help"),
         ("snapshot", "--help"),
+        ("spark", "--help"),
+        ("spark", "sql", "--help"),
         ("commit", "--help"),
         ("commit", "list", "--help"),
         ("commit", "show", "--help"),

@@ -85,3 +85,15 @@ def test_a_plan_is_the_same_in_another_process(first: list[str]) -> None:
     found = subprocess.run([sys.executable, "-c", ELSEWHERE], input=asked, capture_output=True, text=True, check=True)
 
     assert json.loads(found.stdout) == [first[place] for place in some]
+
+
+def test_an_analysed_run_has_as_many_rows_as_the_answer() -> None:
+    differing = []
+    for uri, query, given in questions()[::3]:
+        graph = og.Graph.open(uri, is_read_only=True, runtime=runtime())
+        with suppress(OmnigraphError):  # a case of what is refused
+            measured = graph.explain(query, params=given, analyze=True).measured
+            if measured is None or measured.rows != graph.query(query, params=given).row_count:
+                differing.append(query)
+
+    assert differing == []

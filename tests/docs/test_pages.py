@@ -1,9 +1,11 @@
 """The pages are true: links lead somewhere, generated pages are fresh, pasted sessions print what they show."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 import cli_reference
 import errors_reference
@@ -109,9 +111,17 @@ def test_every_error_has_a_code_of_its_own() -> None:
     assert len({error.code for error in errors}) == len(errors)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if sessions.SESSION.search(page.read_text("utf-8"))], ids=name_of
-)
+def pages_with_sessions() -> Iterator[ParameterSet]:
+    """Those that start a Spark share it with its tests."""
+    for page in PAGES:
+        session = "".join(sessions.SESSION.findall(page.read_text("utf-8")))
+        if session:
+            is_spark = "--engine spark" in session or "omnigraph spark" in session
+            marks = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(360)] if is_spark else []
+            yield pytest.param(page, marks=marks, id=name_of(page))
+
+
+@pytest.mark.parametrize("page", list(pages_with_sessions()))
 def test_a_pasted_session_prints_what_it_shows(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 

@@ -17,6 +17,7 @@ from mutating import new_graph
 from naive_load import Given, Kind, Model, Row
 from omnigraph.ops.load import LoadError
 from omnigraph.storage.column_sets import are_equal, is_among, places_among, ranks, repeats, tally
+from omnigraph.storage.hashing import Hashes, Texts
 from omnigraph.storage.key_set import KeySet
 
 SCHEMA = """
@@ -139,6 +140,25 @@ def test_keys_are_told_apart_even_when_all_have_one_hash(keys: list[str], values
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("omnigraph.storage.hashing.Texts.hashes", lambda own: np.zeros(len(own.column), np.uint64))
+
+        found = KeySet(pa.array(keys, pa.string())).places(pa.array(values, pa.string()))
+
+    assert found.tolist() == [first.get(value, -1) for value in values]
+
+
+@given(columns, columns)
+@FEW
+def test_keys_are_told_apart_even_when_their_slots_can_not_tell(keys: list[str], values: list[str]) -> None:
+    first = {key: place for place, key in reversed(list(enumerate(keys)))}
+    numbers: dict[str, int] = {}
+
+    def hashes(own: Texts) -> Hashes:
+        """One for each text, that differ neither in the bits that choose a slot nor in those that a slot keeps."""
+        found = [numbers.setdefault(text, len(numbers)) for text in own.column.to_pylist()]
+        return np.array(found, np.uint64) << np.uint64(33)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("omnigraph.storage.hashing.Texts.hashes", hashes)
 
         found = KeySet(pa.array(keys, pa.string())).places(pa.array(values, pa.string()))
 

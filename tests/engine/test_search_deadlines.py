@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +10,12 @@ import pytest
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget, QueryMemoryError, QueryTimeoutError
 from omnigraph.engine.reading import Reading
-from omnigraph.engine.search import analysis, near_words, text_match
+from omnigraph.engine.search import analysis, near_words, text_match, vectors
 from omnigraph.engine.search.near_words import Spellings
 from omnigraph.engine.search.ranking import rank_rows
 from omnigraph.engine.search.text_match import text_positions, wanted
 from omnigraph.query.expr import TextMode
-from searching import Shelf, bm25
+from searching import Shelf, bm25, nearest
 from searching import text_match as matching
 
 WORDS = [f"word{number:x}" for number in range(2_000)]
@@ -77,6 +78,20 @@ def test_the_words_of_a_question_count_as_its_memory(shelf: Shelf, way: Callable
 
     with pytest.raises(QueryMemoryError, match="looks for"):
         way(within(shelf, memory_bytes=allowed), "word5 " * (allowed // text_match.LETTER_BYTES // 6 + 1))
+
+
+def test_distances_of_many_rows_are_computed_within_the_time_of_their_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "_ROWS_AT_ONCE", 2)
+    made = Shelf(tmp_path / "g.omni")
+    made.write({f"d{place}": (None, (1.0, place, 0.0)) for place in range(200)})
+    at = made.reading().rows("Doc").positions()
+    found = rank_rows(within(made, seconds=1_000), nearest([1.0, 0.0, 0.0]), "Doc", at, None)
+
+    assert len(found.positions) == 200
+    with pytest.raises(QueryTimeoutError):
+        rank_rows(within(made, seconds=TIME), nearest([1.0, 0.0, 0.0]), "Doc", at, None)
 
 
 def test_phrases_are_asked_one_by_one_within_the_time_of_their_query(shelf: Shelf) -> None:

@@ -161,6 +161,13 @@ def test_a_value_that_is_none_stops_the_load(graph: og.Graph, value: object, rea
     assert column(graph, "Thing", "id") == []
 
 
+def test_a_record_that_is_no_mapping_is_told_by_its_number(graph: og.Graph) -> None:
+    records: Any = [thing("a"), {"name"}]
+
+    with pytest.raises(og.RecordError, match="record 2: a set is no value of a record"):
+        graph.load(records, mode="append")
+
+
 @pytest.mark.parametrize(
     "data, message",
     [

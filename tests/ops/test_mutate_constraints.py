@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from mutating import column, new_graph, people, run
 from omnigraph.engine.writing import unique
+from omnigraph.storage.column_sets import Positions
+from omnigraph.storage.dataset import Table
 
 
 @pytest.fixture
@@ -113,9 +116,14 @@ def test_only_the_unique_groups_that_an_update_changes_are_looked_at(
 ) -> None:
     seen: list[tuple[str, ...]] = []
     look_up = unique.taken_values
-    monkeypatch.setattr(
-        unique, "taken_values", lambda table, columns, *rest: seen.append(columns) or look_up(table, columns, *rest)
-    )
+
+    def noting(
+        table: Table, columns: tuple[str, ...], values: pa.Table, own_ids: pa.Array
+    ) -> tuple[Positions, pa.Array]:
+        seen.append(columns)
+        return look_up(table, columns, values, own_ids)
+
+    monkeypatch.setattr(unique, "taken_values", noting)
 
     run(graph, f'update Person set {{ {values} }} where name = "ada"')  # noqa: S608 - no SQL
 

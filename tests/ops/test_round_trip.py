@@ -59,7 +59,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "examples", [pytest.param(12, id="some"), pytest.param(500, id="many", marks=pytest.mark.soak)]
+    "examples",
+    [pytest.param(12, id="some"), pytest.param(500, id="many", marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
 )
 def test_what_was_exported_is_loaded_as_it_was(template: Path, examples: int) -> None:
     @settings(max_examples=examples, derandomize=examples < 100, deadline=None, suppress_health_check=list(HealthCheck))

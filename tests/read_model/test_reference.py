@@ -35,7 +35,10 @@ from read_thresholds import as_if_large, gone
 from reference_reader import NOW, PlainGraph, SumOverflowError, answer
 from worlds import FAST
 
-ARMS = [Arm(past, indexes) for past in Past for indexes in Indexes]
+ARMS = [
+    *(Arm(past, indexes) for past in Past for indexes in Indexes),
+    *(Arm(past, indexes, is_optimized=True) for past in Past for indexes in (Indexes.NONE, Indexes.PARTIAL)),
+]
 TINY_CACHE = 2_000
 
 

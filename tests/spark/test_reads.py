@@ -1,8 +1,5 @@
 """Spark reads what the graph holds: every type, one snapshot, and no more than was asked for."""
 
-from datetime import UTC, datetime
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -10,8 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 import omnigraph as og
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.spark.graph import SparkGraph
-from omnigraph.spark.source import SourceOptionError
-from omnigraph.spark.types import ColumnMissingError
 from spark_worlds import all_types_graph, put, stored, type_of
 
 

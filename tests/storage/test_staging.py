@@ -73,7 +73,7 @@ AFTER = {
 }
 
 
-@pytest.mark.parametrize("change", Change)
+@pytest.mark.parametrize("change", AFTER)
 def test_a_staged_write_does_what_it_says_and_nothing_before(change: Change, world: Session, table: Table) -> None:
     staged = stage(table, change)
 
@@ -81,7 +81,7 @@ def test_a_staged_write_does_what_it_says_and_nothing_before(change: Change, wor
     assert applied(table, staged) == AFTER[change]
 
 
-@pytest.mark.parametrize("change", Change)
+@pytest.mark.parametrize("change", AFTER)
 def test_a_staged_write_survives_json(change: Change, table: Table) -> None:
     staged = stage(table, change)
 
@@ -107,7 +107,7 @@ def test_json_that_is_no_staged_write_is_refused(damage: dict[str, object], tabl
         Staged.from_json(data)
 
 
-@pytest.mark.parametrize("change", Change)
+@pytest.mark.parametrize("change", AFTER)
 def test_every_file_of_a_staged_write_is_named(change: Change, world: Session, table: Table) -> None:
     def files() -> set[str]:
         return {info.key for info in world.store.objects.list_under(table.path)}
@@ -119,7 +119,7 @@ def test_every_file_of_a_staged_write_is_named(change: Change, world: Session, t
     assert set(staged.files) == files() - before
 
 
-@pytest.mark.parametrize("change", Change)
+@pytest.mark.parametrize("change", AFTER)
 def test_a_staged_write_moves_to_another_version_without_writing_its_rows_again(change: Change, table: Table) -> None:
     staged = stage(table, change)
     staged = lay_out(table.handles, staged) if change is Change.REWRITE else staged

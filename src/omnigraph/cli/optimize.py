@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, quiet_option, store_option
+from omnigraph.cli.options import (
+    branch_option,
+    chosen_graph,
+    engine_option,
+    json_option,
+    master_option,
+    quiet_option,
+    refuse,
+    store_option,
+)
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import print_error, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
@@ -24,6 +33,8 @@ _HEADERS = ("table", "fragments", "indexes built", "pending", "outcome")
 @click.option(
     "--all-indexes", is_flag=True, help="Also build declared indexes that no query asks, for other tools that do."
 )
+@engine_option
+@master_option
 @branch_option
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commits.")
@@ -35,6 +46,8 @@ def command(  # noqa: PLR0913 - one argument per option
     store: str | None,
     types: tuple[str, ...],
     all_indexes: bool,
+    engine: str,
+    master: str | None,
     branch: str,
     actor: str,
     message: str | None,
@@ -45,8 +58,11 @@ def command(  # noqa: PLR0913 - one argument per option
 
     Small fragments are merged, those with many deleted rows are written anew, and indexes are built or completed where
     that pays. Each table gets a commit of its own; a table with nothing to do costs nothing. Others may read and write
-    meanwhile. OMNIGRAPH_MAINTENANCE_CONCURRENCY is how many tables are worked on at once.
+    meanwhile. OMNIGRAPH_MAINTENANCE_CONCURRENCY is how many tables are worked on at once. With --engine spark large
+    tables are compacted and indexed by Spark's executors; otherwise this process does it.
     """
+    if master is not None and engine == "local":
+        refuse("--master is for Spark: leave out --engine local")
     target = chosen_graph(uri, store)
     with progress_line(f"omnigraph optimize → {reveal(target)}", is_quiet=quiet) as line:
 
@@ -57,6 +73,8 @@ def command(  # noqa: PLR0913 - one argument per option
             result = omnigraph.open_graph(target).optimize(
                 types=types or None,
                 all_indexes=all_indexes,
+                engine=engine,
+                master=master,
                 branch=branch,
                 actor=actor,
                 message=message,

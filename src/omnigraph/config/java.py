@@ -53,7 +53,7 @@ class Java:
 
 def java_of_process() -> Java:
     """The runtime by this process's environment; JavaMissingError when there is none."""
-    return find_java(os.environ)
+    return find_java(os.environ, bundle())
 
 
 @contextmanager
@@ -71,12 +71,11 @@ def variables_set(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def find_java(environment: Mapping[str, str], bundled: Path | None = None) -> Java:
+def find_java(environment: Mapping[str, str], bundled: Path | None) -> Java:
     """The runtime of `JAVA_HOME`, else the one on the path, else the bundled one; the first that is new enough.
 
     A `JAVA_HOME` that leads nowhere is an error rather than passed over: Spark's own tools would trip over it, too.
     """
-    bundled = bundle() if bundled is None else bundled
     home = environment.get(JAVA_HOME)
     if home:
         program = Path(home) / "bin" / "java"
@@ -86,13 +85,13 @@ def find_java(environment: Mapping[str, str], bundled: Path | None = None) -> Ja
     else:
         on_path = shutil.which("java", path=environment.get("PATH", ""))
         named = [] if on_path is None else [Path(on_path)]
-    found = "there is none"
+    found: str | None = None
     for program in (*named, *([] if bundled is None else [bundled])):
         java = _tried(program, is_bundled=program == bundled)
         if java is not None and java.release >= OLDEST:
             return java
-        found = f"`{program}` does not start" if java is None else f"`{program}` is Java {java.release}"
-    raise JavaMissingError(found)
+        found = found or (f"`{program}` does not start" if java is None else f"`{program}` is Java {java.release}")
+    raise JavaMissingError(found or "there is none")
 
 
 def bundle() -> Path | None:

@@ -66,8 +66,7 @@ class Result:
     def of_table(cls, table: pa.Table, *, commit_id: str, target: Target, query_name: str) -> "Result":
         """A result that holds all of its rows, of a statement that was run elsewhere."""
         found = cls.__new__(cls)
-        found._answer, found._table, found._lock = None, table, threading.Lock()
-        found._schema, found._size = table.schema, table.num_rows
+        found.__setstate__({"_answer": None, "_table": table, "_schema": table.schema, "_size": table.num_rows})
         found.commit_id, found.target, found.query_name = commit_id, target, query_name
         return found
 
@@ -119,8 +118,9 @@ class Result:
         found, claimed = [], 0
         try:
             for batch in self.batches():
-                budget.claim(batch.nbytes, f"the result of {self.row_count:,} rows")
-                claimed += batch.nbytes
+                nbytes = batch.nbytes
+                budget.claim(nbytes, f"the result of {self.row_count:,} rows")
+                claimed += nbytes
                 found.append(batch)
         finally:
             budget.release(claimed)

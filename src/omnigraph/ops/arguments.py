@@ -36,7 +36,7 @@ def chosen(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
     raise BadArgumentError(argument, shown(value), f"it is one of {', '.join(names)}{hint}")
 
 
-def check_max_errors(max_errors: int | None, *, has_directory: bool) -> None:
+def check_max_errors(max_errors: object, *, has_directory: bool) -> None:
     """BadArgumentError unless it is a count, and there is a directory for bad records."""
     if max_errors is None:
         return

@@ -119,9 +119,11 @@ def _lines(records: Iterable[Record]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _place(record: Record) -> tuple[str | None, str | None]:
+def _place(record: object) -> tuple[str | None, str | None]:
     """Type and property of the first value that has no JSON form, where it is a property's."""
-    data = record.get("data") if isinstance(record, Mapping) else None
+    if not isinstance(record, Mapping):
+        return None, None
+    data = record.get("data")
     type_ = next((name for end in ("type", "edge") if isinstance(name := record.get(end), str)), None)
     for name, value in data.items() if isinstance(data, Mapping) else ():
         try:

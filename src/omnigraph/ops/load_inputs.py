@@ -172,7 +172,7 @@ def expand_inputs(
     for source in given.graph:
         found += _graph_inputs(source, catalog, is_partial=is_partial, blobs=blobs)
     for typed in given.typed:
-        found += _typed_inputs(typed, _type_of(typed, catalog), is_partial=is_partial, blobs=blobs)
+        found += _typed_inputs(typed, type_of(typed, catalog), is_partial=is_partial, blobs=blobs)
     _check_distinct(found)
     return tuple(found)
 
@@ -242,7 +242,8 @@ def _told(chunks: Iterable[bytes], read: Callable[[int], None]) -> Iterator[byte
 # --- files of one type -------------------------------------------------------------------------------
 
 
-def _type_of(source: TypedSource, catalog: Catalog) -> AnyType:
+def type_of(source: TypedSource, catalog: Catalog) -> AnyType:
+    """The type that a source has rows of; TypeMissingError when there is none."""
     known: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
     found = catalog.edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
     if found is None:

@@ -82,6 +82,7 @@ def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -
                 if call.progress is not None:
                     call.progress(OptimizeProgress(table_key=key, done=len(found), total=len(keys)))
         except BaseException:
+            workers.stop()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return OptimizeResult(branch=session.log.branch, tables=tuple(found[key] for key in keys))

@@ -10,7 +10,7 @@ from omnigraph.commit.records import SchemaRecord, TableRecord
 from omnigraph.engine.migrating.changes import SchemaChange, changes_between
 from omnigraph.engine.migrating.rules import check_rows
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation
+from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, quoted
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_signature
@@ -68,11 +68,18 @@ class SchemaUnfitError(OmnigraphError):
         return {"violations": found, "total": self.total, "diagnostic": DOES_NOT_HOLD}
 
     def __str__(self) -> str:
-        lines = [violation.message for violation in self.violations]
+        lines = [_told(violation) for violation in self.violations]
         if self.total > len(lines):
             lines.append(f"and {self.total - len(lines)} more")
         noun = "row breaks a rule" if self.total == 1 else "rows break rules"
         return "\n".join([*lines, f"{self.total} {noun} of the new schema [{DOES_NOT_HOLD}]: nothing was changed"])
+
+
+def _told(violation: ConstraintViolation) -> str:
+    """The message, and whose it is: rows that were there long before are not in front of anybody."""
+    if violation.id is None or quoted(violation.id) in violation.message:
+        return violation.message
+    return f"{violation.message}, in {quoted(violation.id)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

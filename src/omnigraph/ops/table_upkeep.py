@@ -1,7 +1,7 @@
 """One table, once: what pays is planned on one head, done invisibly, and published in one commit."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, Move
@@ -9,7 +9,7 @@ from omnigraph.commit.publisher import Armed, Committed, abandon, arm, lay_out, 
 from omnigraph.engine.tables.wanted_indexes import WantedIndex, wanted_indexes
 from omnigraph.ops.indexes import matching_index, types_of
 from omnigraph.ops.session import Session
-from omnigraph.ops.upkeep_hands import Hands
+from omnigraph.ops.upkeep_hands import Hands, UpkeepFiles
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.fragment_groups import groups_to_rewrite
 from omnigraph.storage.index_staging import StoredIndex, stage_segments, stored_indexes
@@ -82,23 +82,6 @@ class _IndexWork:
         return tuple(one.text for one in segments if one.uuid in self.plan.replaced)
 
 
-@dataclass
-class _Files:
-    """The files made so far, named to recovery as they come: a Witness."""
-
-    armed: Armed
-    made_so_far: list[str] = field(default_factory=list)
-
-    def begun(self, files: Sequence[str]) -> None:
-        """See Witness. Some may be another write's of this process: when recovery takes them, that is dead too."""
-        self.armed.lease.name(files)
-
-    def made(self, files: Sequence[str]) -> None:
-        """See Witness."""
-        self.made_so_far += files
-        self.armed.lease.name(files)
-
-
 class Attempt:
     """One attempt at one table, from one head. ConflictError or an Outdated… error: plan it again."""
 
@@ -115,7 +98,7 @@ class Attempt:
         if not groups and not any(self._index_work(self._table)):
             return TableUpkeep(table_key=self._key, skipped=NOTHING)
         armed = arm(self._session.log, self._head, operation=OPERATION, actor=self._call.actor)
-        files = _Files(armed)
+        files = UpkeepFiles(armed.lease)
         try:
             staged, report = self._staged(groups, files)
         except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
@@ -129,7 +112,7 @@ class Attempt:
 
     # --- the work -----------------------------------------------------------------------------------
 
-    def _staged(self, groups: Sequence[tuple[int, ...]], files: _Files) -> tuple[Staged, TableUpkeep]:
+    def _staged(self, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> tuple[Staged, TableUpkeep]:
         """Everything written, nothing visible. Indexes are built of the table as the rewriting leaves it."""
         report = TableUpkeep(table_key=self._key)
         table, rewriting = self._table, None

@@ -23,6 +23,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _CANCELLED = re.compile(r"SPARK_JOB_CANCELLED|\bcancelled\b")
 _CONDITION = re.compile(r"^\[[A-Z_0-9.]+\] ")
+_STATE = re.compile(r"[.]? SQLSTATE: \w+")
 _JAVA_CLASS = re.compile(r"^(?:Caused by: |: )?[\w.$]+\.(\w+(?:Exception|Error)): ")
 _LOST = (
     ("No space left on device", "a disk is full; free some of it, or name another one in spark.local.dir"),
@@ -194,9 +195,7 @@ def told(error: Exception) -> OmnigraphError:
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return SparkFailedError("its process is gone; start again, and see whether the machine has enough memory")
     if "spark.driver.maxResultSize" in text:
-        return SqlError(
-            "the answer is too large to be fetched whole: ask for less, or raise spark.driver.maxResultSize"
-        )
+        return SqlError("the answer is too large to be fetched: ask for less, or raise spark.driver.maxResultSize")
     for known, reason in _SETUP:
         if known in text:
             return ExecutorNotReadyError(reason)
@@ -221,7 +220,8 @@ def _reason(error: Exception) -> str:
 
 
 def _first_line(text: str) -> str:
-    return _CONDITION.sub("", text.partition("\n")[0]).strip() or "it does not say why"
+    line = _CONDITION.sub("", _STATE.sub("", text.partition("\n")[0]))
+    return line.strip().rstrip(";") or "it does not say why"
 
 
 class _OurErrors(pickle.Unpickler):

@@ -1,28 +1,35 @@
 """A graph's door to Spark: its types as DataFrames and views of one snapshot, loads, streams and exports."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.records import Snapshot
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
+from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
+from omnigraph.ops.load_arguments import TypedData, load_input
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.spark.failures import surfacing
+from omnigraph.spark.job import reader
 from omnigraph.spark.place import Place
 from omnigraph.spark.scan import plan_scan, type_named
 from omnigraph.spark.session import session as spark_session
 from omnigraph.spark.source import NAME, STORAGE, register
-from omnigraph.spark.sql import run_sql
+from omnigraph.spark.sql import Use, run_sql
+from omnigraph.spark.stream import GraphStream, RowMapping, StreamCall, start_stream
 
 
 class SparkGraph:
     """One state of a graph, for Spark. All that is read through it is of that state, whatever is written meanwhile."""
 
     def __init__(self, session: Session, snapshot: Snapshot, spark: SparkSession | None = None) -> None:
-        self._session, self._snapshot = session, snapshot
-        self._given = spark
+        self._session, self._snapshot, self._given = session, snapshot, spark
 
     @property
     def spark(self) -> SparkSession:
@@ -36,9 +43,14 @@ class SparkGraph:
         """The commit whose state this is."""
         return self._snapshot.commit.id
 
-    def at(self, *, snapshot: str | None = None, at: datetime | None = None) -> "SparkGraph":
-        """The same for another state: the newest, that of a commit's id, or that of an instant."""
-        return SparkGraph(self._session, self._session.snapshot(commit_id=snapshot, at=at), self._given)
+    def at(self, *, branch: str | None = None, snapshot: str | None = None, at: datetime | None = None) -> "SparkGraph":
+        """The same for another state: the newest of a branch (else of this one), a commit's id, or an instant.
+
+        Raises:
+            BranchMissingError, CommitMissingError: There is no such state.
+        """
+        session = self._session if branch is None else self._session.on(branch)
+        return SparkGraph(session, session.snapshot(commit_id=snapshot, at=at), self._given)
 
     @property
     def _catalog(self) -> Catalog:
@@ -72,7 +84,104 @@ class SparkGraph:
         Only the columns that the statement uses are read, and where its conditions allow it only rows that they let
         pass. Other tables and views of the session can be used too, unless a type has their name.
         """
-        return run_sql(self.spark, text, self._catalog, lambda type_, use: self._frame(type_, use.columns, use.where))
+        with surfacing():
+            return run_sql(self.spark, text, self._catalog, self._used)
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def load(  # noqa: PLR0913 - all by name
+        self,
+        *,
+        mode: LoadMode | str,
+        nodes: Mapping[str, DataFrame | TypedData] | None = None,
+        edges: Mapping[str, DataFrame | TypedData] | None = None,
+        map: Mapping[str, str] | None = None,
+        actor: str = "anonymous",
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        on_error: str | os.PathLike[str] | None = None,
+        max_errors: int | None = None,
+        dry_run: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> LoadResult:
+        """Load DataFrames (or files), checked on executors, in one commit or not at all.
+
+        The arguments, the result and what is raised are those of `Graph.load`. This object goes on reading the state
+        that it was made for: `at()` gives one of what was loaded.
+        """
+        check_max_errors(max_errors, has_directory=on_error is not None)
+        call = LoadCall(
+            input=load_input(None, nodes, edges, map),
+            mode=chosen("mode", LoadMode, mode),
+            actor=actor,
+            message=message,
+            idempotency_key=idempotency_key,
+            on_error=None if on_error is None else Path(on_error),
+            max_errors=max_errors,
+            is_dry_run=dry_run,
+            progress=progress,
+        )
+        return load(self._session, call, reader(spark=self.spark))
+
+    def stream(  # noqa: PLR0913 - all but what is streamed by name
+        self,
+        frame: DataFrame,
+        mapping: RowMapping,
+        *,
+        checkpoint: str | os.PathLike[str],
+        mode: LoadMode | str = LoadMode.MERGE,
+        every: str | None = None,
+        until_empty: bool = False,
+        name: str | None = None,
+        actor: str = "anonymous",
+        message: str | None = None,
+        on_error: str | os.PathLike[str] | None = None,
+        max_errors: int | None = None,
+    ) -> GraphStream:
+        """Load a streaming DataFrame for as long as it goes on: each batch one commit, exactly once.
+
+        Args:
+            frame: What `spark.readStream` gives.
+            mapping: How its rows become nodes and edges. The name of a type whose columns it has; or by type, which
+                columns (or SQL over them) give its properties, `id`, `from` and `to`, for one row or several; or a
+                function that makes DataFrames by type of a batch. Rows with `"@where"` are only those that it says.
+            checkpoint: A directory of this stream's own, on storage that outlives the driver. A stream that is
+                started with it again goes on where it ended.
+            mode: `merge` or `append`, as for a load.
+            every: How often a batch begins, such as `10 seconds`; without it, when the one before is done.
+            until_empty: End when everything is loaded that is there now.
+            name: What Spark calls the query.
+            actor: Who the commits are by. Keep it: what a batch has done is known by actor and batch.
+            message: A message to keep with every commit.
+            on_error: A directory for records that can't be loaded, each batch's in one of its own; without it, one
+                stops the stream.
+            max_errors: With a directory, how many records of a batch may go there before the stream stops.
+
+        Raises:
+            BadMappingError: The mapping does not say how rows become nodes and edges.
+            TypeMissingError: There is no such type.
+        """
+        check_max_errors(max_errors, has_directory=on_error is not None)
+        if not frame.isStreaming:
+            raise BadArgumentError("frame", "a DataFrame that ends", "use `load`, or read it with `spark.readStream`")
+        call = StreamCall(
+            mapping=mapping,
+            checkpoint=os.fspath(checkpoint),
+            every=every,
+            until_empty=until_empty,
+            name=name,
+            mode=chosen("mode", LoadMode, mode),
+            actor=actor,
+            message=message,
+            on_error=None if on_error is None else Path(on_error),
+            max_errors=max_errors,
+        )
+        return start_stream(self._session, frame, call)
+
+    # --- frames ----------------------------------------------------------------------------------
+
+    def _used(self, type_: AnyType, use: Use) -> DataFrame:
+        return self._frame(type_, use.columns, use.where)
 
     def _frame(self, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
         plan_scan(self._session, self._snapshot, type_, columns, where)  # mistakes are told here, not by a task
@@ -80,6 +189,7 @@ class SparkGraph:
         options = {
             "graph": place.uri,
             "type": type_.name,
+            "branch": self._snapshot.branch,
             "snapshot": self.commit_id,
             "partitions": str(self.spark.sparkContext.defaultParallelism),
         }
@@ -89,4 +199,5 @@ class SparkGraph:
             options["filter"] = where
         if (storage := place.storage_text()) is not None:
             options[STORAGE] = storage
-        return self.spark.read.format(NAME).options(**options).load()
+        with surfacing():
+            return self.spark.read.format(NAME).options(**options).load()

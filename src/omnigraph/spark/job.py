@@ -1,38 +1,49 @@
 """A load on Spark: the same story as every load, told by other means."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.ops.load import LoadCall, LoadResult, load
-from omnigraph.ops.load_records import Records
+from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.ops.load_call import LoadCall
+from omnigraph.ops.load_records import Reader, Records
 from omnigraph.ops.session import Session
-from omnigraph.spark.load_spec import FrameSource
+from omnigraph.spark.load_jobs import LOCAL_BYTES, LOCAL_KEYS, LoadJobs
+from omnigraph.spark.merging import SparkMerge
+from omnigraph.spark.reading import SparkInput
 from omnigraph.spark.records import SparkRecords
+from omnigraph.spark.session import session as spark_session
 from omnigraph.spark.splits import TARGET_BYTES
 
 
-def load_on_spark(
-    spark: SparkSession,
-    session: Session,
-    call: LoadCall,
-    frames: Sequence[tuple[FrameSource, DataFrame]] = (),
-    *,
-    split_bytes: int = TARGET_BYTES,
-    local_keys: int | None = None,
-) -> LoadResult:
-    """Load files, and rows of DataFrames, in one commit.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkLoading:
+    """How a load is done on Spark."""
 
-    Whatever `ops.load.load` says holds here too. `split_bytes` is about how much of a file one task reads, and
-    `local_keys` how many keys are compared on the driver alone.
+    split_bytes: int = TARGET_BYTES
+    """About how much of a file one task reads."""
+    local_keys: int = LOCAL_KEYS
+    """Up to how many keys are compared on the driver alone."""
+    local_bytes: int = LOCAL_BYTES
+    """Up to how many bytes of files are read again, where that is needed, on the driver alone."""
+
+
+def reader(master: str | None = None, spark: SparkSession | None = None, loading: SparkLoading | None = None) -> Reader:
+    """What `ops.load.load` is handed to run on Spark: on a session, or else the active one, or a new one on `master`.
+
+    A DataFrame may be the data of a type. Beside what every load raises, it may raise these:
 
     Raises:
         InputChangedError: An input gave other rows when it was read again.
         TaskFailedError, ExecutorLostError, ExecutorNotReadyError, JobCancelledError, SparkFailedError: Spark failed.
     """
+    how = loading or SparkLoading()
 
-    def reader(session: Session, call: LoadCall, head: Head) -> Records:
-        return SparkRecords(spark, session, call, head, frames, split_bytes=split_bytes, local_keys=local_keys)
+    def made(session: Session, call: LoadCall, head: Head) -> Records:
+        source = SparkInput(session, call, head, split_bytes=how.split_bytes)
+        active = spark if spark is not None else spark_session(master)
+        jobs = LoadJobs(active, source.call, source.frames, how.local_keys, how.local_bytes)
+        return SparkMerge(session, source, jobs) if call.mode is LoadMode.MERGE else SparkRecords(session, source, jobs)
 
-    return load(session, call, reader)
+    return made

@@ -13,11 +13,13 @@ from omnigraph.spark.failures import carrying
 from omnigraph.spark.ledger import LEDGER, Rules, Unit, judged, ledger_rows
 from omnigraph.spark.load_spec import FrameSource, LoadSpec
 from omnigraph.spark.progress import load_teller, run_job
-from omnigraph.spark.task import RESULT, Body, Done, Work, decode_done, frame_body, split_body
+from omnigraph.spark.task import RESULT, Body, Done, Work, decode_done, frame_body, split_body, worked_on
 from omnigraph.storage.hashing import Hashes
 
 LOCAL_KEYS = 200_000
 """Up to so many keys, the ledger is written on the driver: starting tasks would take longer."""
+LOCAL_BYTES = 8 * 1024 * 1024
+"""Up to so many bytes of files, what has to be read again is read on the driver."""
 _KEYS_PER_BUCKET = 6_000_000
 _MOST_BUCKETS = 4_096
 _JUDGED = "role string, payload binary"
@@ -32,31 +34,30 @@ class LoadJobs:
     call: LoadCall
     frames: Sequence[tuple[FrameSource, DataFrame]] = ()
     local_keys: int = LOCAL_KEYS
+    local_bytes: int = LOCAL_BYTES
 
-    def work(
-        self, spec: LoadSpec, phase: int, work: Work, *, doing: str, numbers: Sequence[int] | None = None
-    ) -> list[Done]:
-        """Work on splits: of files, all or those of these numbers, and of DataFrames all that the work is about."""
-        chosen = [split.number for split in spec.splits] if numbers is None else list(numbers)
-        total = sum(spec.splits[number].size for number in chosen) or None
+    def work(self, spec: LoadSpec, phase: int, work: Work, *, doing: str, is_first: bool = False) -> list[Done]:
+        """Work on all splits that the work is about; `is_first` when they have not been read before."""
+        chosen = [split.number for split in spec.splits if work.is_about(split.number)]
+        total = sum(spec.splits[number].size for number in chosen)
         found: list[Done] = []
 
         def rows() -> int:
             return sum(told.rows for one in found for told in one.types.values())
 
         tell = load_teller(self.call, doing, rows=rows, total_bytes=total)
-        if chosen:
+        if chosen and not is_first and total <= self.local_bytes:
+            found += worked_on(spec, phase, chosen, work)
+        elif chosen:
             count = len(chosen)
-            body = split_body(spec, phase, chosen, work)
-            frame = self.spark.range(0, count, 1, count).mapInArrow(body, RESULT)
+            frame = self.spark.range(0, count, 1, count).mapInArrow(split_body(spec, phase, chosen, work), RESULT)
             found += _done(run_job(self.spark, frame.collect, description=f"omnigraph load: {doing}", tell=tell))
         for source, data in self.frames:
-            body = frame_body(spec, phase, source, work)
-            frame = data.mapInArrow(body, RESULT)
-            what = f"omnigraph load: {doing} {source.type}"
-            found += _done(run_job(self.spark, frame.collect, description=what, tell=tell))
-        tell_all = sum(spec.splits[number].size for number in chosen)
-        self.call.tell(doing, rows(), tell_all, total)
+            if any(map(work.is_about, source.splits)):
+                frame = data.mapInArrow(frame_body(spec, phase, source, work), RESULT)
+                what = f"omnigraph load: {doing} {source.type}"
+                found += _done(run_job(self.spark, frame.collect, description=what, tell=tell))
+        self.call.tell(doing, rows(), total, total)
         return found
 
     def judge(self, spec: LoadSpec, units: Sequence[Unit], rules: Rules, keys: int) -> dict[str, Hashes]:

@@ -44,6 +44,11 @@ class FrameSource:
         """The split that its first partition is."""
         return FRAME_SPLITS * (self.number + 1)
 
+    @property
+    def splits(self) -> range:
+        """The splits that its partitions may be."""
+        return range(self.first_split, self.first_split + FRAME_SPLITS)
+
     def name_of(self, partition: int) -> str:
         """What messages call a partition."""
         return f"<{'edges' if self.is_edge else 'nodes'} {self.type}, partition {partition}>"

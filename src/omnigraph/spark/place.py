@@ -38,6 +38,10 @@ class Place:
         """The settings of the object store as one text; None when there are none."""
         return json.dumps(dict(self.storage)) if self.storage else None
 
+    def store(self) -> Store:
+        """Its storage, opened once in each process."""
+        return _handles(self).store
+
     def table(self, path: str, version: int) -> Table:
         """A table at its pin; what was opened once is kept, since Python workers live long."""
         return Table(_handles(self), path, version)

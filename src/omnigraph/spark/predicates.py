@@ -28,6 +28,8 @@ _SIGNS = {
     "StringStartsWith": "starts_with",
     "StringContains": "contains",
 }
+_OWN = {"id": "@id", "src": "@src", "dst": "@dst"}
+"""The columns of a table that are no properties, as a predicate names them."""
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -68,18 +70,23 @@ def _text(asked: Java, *, is_negated: bool = False) -> str | None:
             inner = _text(asked.child(), is_negated=True)
             return None if inner is None else f"not ({inner})"
         case "IsNull":
-            return f"{asked.attribute()} is null"
+            return f"{_column(asked)} is null"
         case "IsNotNull":
-            return f"{asked.attribute()} is not null"
+            return f"{_column(asked)} is not null"
         case "In":
             return _membership(asked, is_negated=is_negated)
         case "EqualNullSafe" if is_negated:
             return None  # to Spark it is false, not unknown, for a null
         case kind if kind in _SIGNS:
             value = _literal(asked.value())
-            return None if value is None else f"{asked.attribute()} {_SIGNS[kind]} {value}"
+            return None if value is None else f"{_column(asked)} {_SIGNS[kind]} {value}"
         case _:
             return None
+
+
+def _column(asked: Java) -> str:
+    name = str(asked.attribute())
+    return _OWN.get(name, name)
 
 
 def _membership(asked: Java, *, is_negated: bool) -> str | None:
@@ -87,7 +94,7 @@ def _membership(asked: Java, *, is_negated: bool) -> str | None:
     values = [_literal(value) for value in given if value is not None]
     known = [value for value in values if value is not None]
     is_whole = len(known) == len(values) and not (is_negated and len(values) < len(given))
-    return f"{asked.attribute()} in [{', '.join(known)}]" if 0 < len(known) <= MOST_VALUES and is_whole else None
+    return f"{_column(asked)} in [{', '.join(known)}]" if 0 < len(known) <= MOST_VALUES and is_whole else None
 
 
 def _literal(value: object) -> str | None:

@@ -1,39 +1,30 @@
 """The records of an append or overwrite on Spark: staged while they are read, checked by ledger, published at once."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
 
-from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import Armed, abandon, arm
+from omnigraph.commit.publisher import Armed, abandon
 from omnigraph.commit.requirement import Requirement
 from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
 from omnigraph.engine.bulk.quarantine import Rejects
 from omnigraph.engine.bulk.refusals import Inputs
 from omnigraph.engine.bulk.scratch import Scratch
-from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.view import View
-from omnigraph.ops.load import OPERATION
-from omnigraph.ops.load_call import LoadCall, TypeCounts
-from omnigraph.ops.load_inputs import expand_inputs
-from omnigraph.ops.load_reading import is_repeatable, unit_of
+from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite
-from omnigraph.schema.codec import encode_catalog
 from omnigraph.spark.keys import Wanted
 from omnigraph.spark.ledger import KNOWN, Ledger, Rules, Unit
 from omnigraph.spark.load_jobs import LoadJobs
-from omnigraph.spark.load_spec import FRAME_SPLITS, JOB_BITS, FrameSource, LoadSpec
 from omnigraph.spark.phases import Phases
-from omnigraph.spark.pieces import piece_rows
+from omnigraph.spark.reading import SparkInput
 from omnigraph.spark.relied_on import relied_on
-from omnigraph.spark.splits import lines_before, plan_splits, spooled
 from omnigraph.spark.staged_load import StagedLoad, total_rows
 from omnigraph.spark.suspects import Fetched, SuspectCheck, SuspectRows, Suspects
-from omnigraph.spark.task import Done, HandingOver, Staging, decode_rejected
+from omnigraph.spark.task import Done, HandingOver, Staging
+from omnigraph.storage.dataset import Table
 from omnigraph.storage.staged_rows import fragment_files
 from omnigraph.storage.staging import Change, stage_fragments
 
@@ -44,137 +35,53 @@ COMMITTED_ROWS = 4_000_000
 class SparkRecords:
     """The records of a load on Spark. Close it, and nothing is left but what was published."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        session: Session,
-        call: LoadCall,
-        head: Head,
-        frames: Sequence[tuple[FrameSource, DataFrame]] = (),
-        *,
-        split_bytes: int | None = None,
-        local_keys: int | None = None,
-    ) -> None:
-        self._session, self._call, self._head = session, call, head
-        self._split_bytes = split_bytes
-        jobs = LoadJobs(spark, call, frames)
-        self._jobs = jobs if local_keys is None else replace(jobs, local_keys=local_keys)
-        self._catalog = session.catalog(head.snapshot)
-        self.schema_id = head.snapshot.manifest.schema.id
-        self._given = expand_inputs(
-            call.input, self._catalog, is_partial=call.mode is LoadMode.MERGE, blobs=session.blob_sources
-        )
-        self._frames = [source for source, _ in frames]
-        self._names = [one.name for one in self._given]
-        self._units = [unit_of(one) for one in self._given]
-        self._files: dict[int, int] = {}
-        """By split, the number of its input."""
-        self._before: dict[int, int] = {}
-        """By split, the lines that its input has before it."""
+    def __init__(self, session: Session, input_: SparkInput, jobs: LoadJobs) -> None:
+        self._session, self._input, self._jobs = session, input_, jobs
+        self._call = input_.call
         self._scratch = Scratch("omnigraph-load-")
-        numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
-        self._numbers = numbers
-        self.rejects = Rejects(self._scratch.directory if call.on_error is not None else None, numbers)
+        self.rejects = Rejects(self._scratch.directory if self._call.on_error is not None else None, {})
         self.unreadable: set[str] = set()
+        """The types of which records were refused while they were read."""
         self.armed: Armed | None = None
         self._phases: Phases | None = None
-        self._spec: LoadSpec | None = None
         self.staged = StagedLoad()
         self._known: dict[str, int] = {}
+        """Of an overwrite, how many ids of each type are committed ones."""
         self._suspects: SuspectRows | None = None
+
+    @property
+    def schema_id(self) -> str:
+        """See Records."""
+        return self._input.schema_id
 
     @property
     def inputs(self) -> Inputs:
         """See Records."""
-        return Inputs(tuple(self._names), tuple(self._units))
+        return self._input.inputs
 
     @property
     def is_repeatable(self) -> bool:
         """See Records."""
-        return is_repeatable(self._given)
-
-    @property
-    def spec(self) -> LoadSpec:
-        """What tasks are told."""
-        assert self._spec is not None  # noqa: S101 - `read` comes first
-        return self._spec
-
-    @property
-    def phases(self) -> Phases:
-        """The phases of the job."""
-        assert self._phases is not None  # noqa: S101 - `read` comes first
-        return self._phases
+        return self._input.is_repeatable
 
     @property
     def loaded(self) -> list[str]:
         """The types that the load has rows of, or names."""
-        named = [one.type.name for one in self._given if one.type is not None]
-        return list(dict.fromkeys([*named, *(one.type for one in self._frames), *self.staged.types]))
+        return list(dict.fromkeys([*self._input.named, *self.staged.types]))
 
-    # --- reading ---------------------------------------------------------------------------------------
+    @property
+    def _open(self) -> Phases:
+        assert self._phases is not None  # noqa: S101 - `read` comes first
+        return self._phases
 
     def read(self) -> None:
         """See Records. The rows are staged while they are read."""
-        self._begin()
-        with self.phases.opened() as phase:
-            done = self._jobs.work(self.spec, phase.number, Staging(), doing="read")
-            self._take_over(done)
+        self.armed, self._phases = self._input.begin(keeps_staged=True)
+        with self._open.opened() as phase:
+            done = self._jobs.work(self._input.spec, phase.number, Staging(), doing="read", is_first=True)
+            self.unreadable = self._input.take_over(done, self.rejects)
+            self.staged = StagedLoad({one.split: one for one in done})
             phase.keep(self._staged_files(done))
-
-    def _begin(self) -> None:
-        session, call = self._session, self._call
-        inputs = spooled(self._given, self._scratch.directory)
-        splits = (
-            plan_splits(inputs) if self._split_bytes is None else plan_splits(inputs, target_bytes=self._split_bytes)
-        )
-        self.armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=True)
-        self._phases = Phases(session.store, self.armed)
-        now = int(session.runtime.clock.now().timestamp() * 1000)
-        self._spec = LoadSpec(
-            uri=session.uri,
-            storage=tuple(sorted((session.store.lance_options or {}).items())),
-            operation_id=self._phases.operation_id,
-            catalog=encode_catalog(self._catalog),
-            pins=_pins(self._head),
-            blobs=session.blob_sources,
-            inputs=tuple(inputs),
-            units=tuple(self._units),
-            splits=tuple(splits),
-            keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
-            seed=secrets.randbits(64),
-            first_id=(now << JOB_BITS | secrets.randbits(JOB_BITS)) << (80 - JOB_BITS),
-            faults=session.runtime.faults,
-        )
-
-    def _take_over(self, done: Sequence[Done]) -> None:
-        """What the tasks say: lines, rejected records, rows."""
-        by_split = {one.split: one for one in done}
-        self.staged = StagedLoad(by_split)
-        splits = self.spec.splits
-        self._before = lines_before(splits, {split.number: by_split[split.number].lines for split in splits})
-        self._files = {split.number: split.input for split in splits}
-        for number in sorted(split for split in by_split if split >= FRAME_SPLITS):
-            frame = self._frames[number // FRAME_SPLITS - 1]
-            self._files[number], self._before[number] = len(self._names), 0
-            self._names.append(frame.name_of(number - frame.first_split))
-            self._units.append("row")
-            self._numbers[self._names[-1]] = self._files[number]
-        for number in sorted(by_split):
-            self._take_rejects(by_split[number])
-        self.unreadable |= self.rejects.types.keys()
-        self.rejects.close()
-
-    def _take_rejects(self, done: Done) -> None:
-        if done.rejected is None:
-            return
-        name, before = self._names[self._files[done.split]], self._before[done.split]
-        for one in decode_rejected(self._session.store.objects.get(done.rejected).data):
-            error = RecordError(name, one.line + before, one.type, one.property, one.value, one.reason, one.unit)
-            self.rejects.add(error, one.text, one.rule)
-        if done.split < FRAME_SPLITS:
-            type_ = self._given[self._files[done.split]].type
-            if type_ is not None:
-                self.unreadable.add(type_.name)
 
     # --- checking --------------------------------------------------------------------------------------
 
@@ -183,7 +90,9 @@ class SparkRecords:
         self._drop_suspects()
         self._restage({})
         loaded = self.loaded
-        spec = replace(self.spec, pins={key: (pin.path, str(pin.version)) for key, pin in view.snapshot.pins.items()})
+        spec = replace(
+            self._input.spec, pins={key: (pin.path, str(pin.version)) for key, pin in view.snapshot.pins.items()}
+        )
         rules = Rules(
             loaded=frozenset(loaded),
             replaced=self._replaced(leaves_out=leaves_out),
@@ -243,18 +152,11 @@ class SparkRecords:
     def _fetched(self, wanted: Wanted) -> Mapping[str, Sequence[Fetched]]:
         """The wanted rows of all splits."""
         found: dict[str, list[Fetched]] = {}
-        objects = self._session.store.objects
-        with self.phases.opened() as phase:
-            done = self._jobs.work(self.spec, phase.number, HandingOver(wanted=wanted), doing="check")
-            self.staged.check_same(done, {one.split: self._names[self._files[one.split]] for one in done})
-            for one in done:
-                for name, told in one.types.items():
-                    if told.piece is None:
-                        continue
-                    data, type_ = objects.get(told.piece).data, self._catalog.type(name)
-                    assert type_ is not None  # noqa: S101 - it was read by this catalog
-                    for rows in piece_rows(type_, data, self._before[one.split]):
-                        found.setdefault(name, []).append(Fetched(one.split, self._files[one.split], rows))
+        with self._open.opened() as phase:
+            done = self._jobs.work(self._input.spec, phase.number, HandingOver(wanted=wanted), doing="check")
+            self.staged.check_same(done, self._input.name_of)
+            for name, rows in self._input.handed_over(done):
+                found.setdefault(name, []).append(rows)
         return found
 
     def compare(self, batch: Batch) -> None:
@@ -312,10 +214,9 @@ class SparkRecords:
             only.setdefault(split, set()).add(name)
             without.setdefault(split, {})[name] = ordinals
         work = Staging(left_out=without, only={split: frozenset(names) for split, names in only.items()})
-        with self.phases.opened() as phase:
-            files = sorted(split for split in only if split < FRAME_SPLITS)
-            done = self._jobs.work(self.spec, phase.number, work, doing="write", numbers=files)
-            self.staged.check_same(done, {one.split: self._names[self._files[one.split]] for one in done})
+        with self._open.opened() as phase:
+            done = self._jobs.work(self._input.spec, phase.number, work, doing="write")
+            self.staged.check_same(done, self._input.name_of)
             phase.keep(self._staged_files(done))
             old = self._old_files(changed)
             self.staged.replace(done, changed)
@@ -337,10 +238,9 @@ class SparkRecords:
         ]
 
     def _fragment_files(self, name: str, fragments: Sequence[str]) -> Sequence[str]:
-        type_ = self._catalog.type(name)
-        assert type_ is not None  # noqa: S101 - it was read by this catalog
-        table = self._session.tables(self._head.snapshot).table(type_.table_key)
-        return fragment_files(table, fragments)
+        key = self._input.type(name).table_key
+        path, version = self._input.spec.pins[key]
+        return fragment_files(Table(self._session.handles, path, int(version)), fragments)
 
     # --- the end ---------------------------------------------------------------------------------------
 
@@ -349,6 +249,7 @@ class SparkRecords:
         self.rejects.close()
         self._drop_suspects()
         self._scratch.close()
+        self._input.close()
         if self.armed is not None and self.armed.lease.is_running:  # else it was published, or recovery decides
             abandon(self._session.log, self.armed, self._staged_files([*self.staged.done.values()]))
 
@@ -356,7 +257,3 @@ class SparkRecords:
         if self._suspects is not None:
             self._suspects.spool.close()
             self._suspects = None
-
-
-def _pins(head: Head) -> dict[str, tuple[str, str]]:
-    return {key: (pin.path, str(pin.version)) for key, pin in head.snapshot.pins.items()}

@@ -1,6 +1,7 @@
 """The Spark session that the data pipeline runs in: the one that is there, or a quiet one of our own."""
 
 import atexit
+import logging
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ from functools import cache
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from omnigraph.config.java import JAVA_HOME, java_of_process, variables_set
@@ -39,6 +41,8 @@ _CALM: Mapping[str, str] = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.log.structuredLogging.enabled": "false",
 }
+_LOUD = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers that print what an exception says anyway, with all of Java's stack."""
 
 _building = threading.Lock()
 
@@ -127,6 +131,8 @@ def _built(master: str | None, settings: SparkSettings, conf: Mapping[str, str])
     builder = SparkSession.builder if chosen is None else SparkSession.builder.master(chosen)
     for name, value in _conf_for(chosen, home, conf).items():
         builder = builder.config(name, value)
+    for name in _LOUD:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     log.debug("starting Spark on %s; what it prints goes to %s", chosen, home.printed)
     try:
         with variables_set(variables), _undisturbed():

@@ -3,6 +3,9 @@
 Options of a read: `graph` (its address), `type`, and where wanted `branch`, `snapshot` (a commit's id) or `at` (an
 instant), `columns` (names with commas between them), `filter` (a predicate of the query language) and `partitions` (at
 least so many tasks, where that pays). The snapshot is taken when `load()` is called, and stays.
+
+Options of a write: `graph`, `type`, and where wanted `branch`, `mode` (`append`, `merge` or `overwrite`, if not what
+Spark's own mode says), `actor`, `message` and, for a batch, `idempotency_key`.
 """
 
 import json
@@ -12,20 +15,34 @@ from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
+from ulid import ULID
 
 from omnigraph.clock import parse_instant
 from omnigraph.config.opening import runtime_here
+from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import TargetAmbiguousError
+from omnigraph.spark.failures import carrying
+from omnigraph.spark.place import Place
 from omnigraph.spark.scan import Scan, fragment_groups, plan_scan, read_fragments, type_named
+from omnigraph.spark.sink import BatchSink, StreamSink, Target
+from omnigraph.spark.types import arrow_for_spark
 
 NAME = "omnigraph"
 STORAGE = "storage_secrets"
 """Settings of the object store as JSON; Spark shows no option whose name says that it is secret."""
+_WRITE = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
+_SPARKS_OWN = frozenset({"checkpointlocation", "path"})
 _READ = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
 
 
@@ -62,8 +79,9 @@ class OmnigraphSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the type, in the snapshot that is taken now."""
-        self._scan = _planned(dict(self.options))
-        return self._scan.schema
+        with carrying():
+            self._scan = _planned(dict(self.options))
+            return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of the snapshot that the schema is of."""
@@ -72,6 +90,16 @@ class OmnigraphSource(DataSource):
                 "schema", f"it is the graph's own; choose with `columns` ({', '.join(schema.names)})"
             )
         return ScanReader(self._scan, _count(dict(self.options)))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of a DataFrame."""
+        target = _target(dict(self.options), is_overwrite=overwrite)
+        return BatchSink(target, arrow_for_spark(schema), str(ULID()))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """The writer of a streaming DataFrame."""
+        target = _target(dict(self.options), is_overwrite=overwrite)
+        return StreamSink(target, arrow_for_spark(schema), str(ULID()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +128,12 @@ class ScanReader(DataSourceReader):
         """The rows of one task."""
         if not isinstance(partition, Fragments):
             return iter(())  # an empty table: Spark starts a task all the same
-        return read_fragments(self._scan, partition.numbers)
+        return _carried(read_fragments(self._scan, partition.numbers))
+
+
+def _carried(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with carrying():
+        yield from batches
 
 
 # --- options -----------------------------------------------------------------------------------------
@@ -122,10 +155,26 @@ def _planned(options: Mapping[str, str]) -> Scan:
     return plan_scan(session, snapshot, type_, names, given.get("filter"))
 
 
+def _target(options: Mapping[str, str], *, is_overwrite: bool) -> Target:
+    given = _known(options, _WRITE)
+    mode = given.get("mode") or (LoadMode.OVERWRITE.value if is_overwrite else LoadMode.APPEND.value)
+    if mode not in [one.value for one in LoadMode]:
+        raise SourceOptionError("mode", f"`{mode}` is none of {', '.join(one.value for one in LoadMode)}")
+    return Target(
+        place=Place.from_options(_required(given, "graph"), given.get(STORAGE)),
+        type=_required(given, "type"),
+        mode=LoadMode(mode),
+        branch=given.get("branch"),
+        actor=given.get("actor", "anonymous"),
+        message=given.get("message"),
+        idempotency_key=given.get("idempotency_key"),
+    )
+
+
 def _known(options: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
-        if name not in known:
+        if name not in known | _SPARKS_OWN:
             near = closest(name, known)
             raise SourceOptionError(
                 name, f"did you mean `{near}`?" if near else f"there are {', '.join(sorted(known))}"

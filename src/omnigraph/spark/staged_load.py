@@ -1,6 +1,6 @@
 """The state of a Spark load between its jobs: what each split gave, and which fragments hold its rows now."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -49,13 +49,13 @@ class StagedLoad:
         """The fragments of a type, in the order of its rows."""
         return [text for one in self._in_order() if name in one.types for text in one.types[name].fragments]
 
-    def check_same(self, again: Iterable[Done], names: Mapping[int, str]) -> None:
+    def check_same(self, again: Iterable[Done], name_of: Callable[[int], str]) -> None:
         """InputChangedError when a split gave other rows than the first time."""
         for one in again:
             before = self.done[one.split]
             first = {name: (told.rows, told.checksum) for name, told in before.types.items()}
             if first != {name: (told.rows, told.checksum) for name, told in one.types.items()}:
-                raise InputChangedError(names[one.split])
+                raise InputChangedError(name_of(one.split))
 
     def replace(self, again: Iterable[Done], left_out: Mapping[tuple[int, str], bytes]) -> list[str]:
         """Other fragments for some splits and types: the fragments whose place they take."""

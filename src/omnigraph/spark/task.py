@@ -4,7 +4,7 @@ The same split gives the same rows, in the same order, with the same ids, whoeve
 is known by its split, its type and its ordinal among the split's rows of that type.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -83,10 +83,12 @@ class Staging:
     left_out: LeftOut = field(default_factory=dict)
     only: Mapping[int, frozenset[str]] | None = None
 
-    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done | None":
-        """The rows of one split; None for a split that nothing is written of."""
-        if self.only is not None and split not in self.only:
-            return None
+    def is_about(self, split: int) -> bool:
+        """Whether anything of a split is written."""
+        return self.only is None or split in self.only
+
+    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done":
+        """The rows of one split."""
         return _staged(worker, phase, split, rows, self)
 
 
@@ -96,7 +98,12 @@ class HandingOver:
 
     wanted: Wanted | None
 
-    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done | None":
+    def is_about(self, split: int) -> bool:
+        """Any of them may have wanted rows."""
+        del split
+        return True
+
+    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done":
         """The rows of one split."""
         return _handed_over(worker, phase, split, rows, self.wanted)
 
@@ -104,18 +111,21 @@ class HandingOver:
 Work: TypeAlias = Staging | HandingOver
 
 
+def worked_on(spec: LoadSpec, phase: int, numbers: Iterable[int], work: Work) -> Iterator["Done"]:
+    """Work on splits of files."""
+    worker = spec.worker()
+    for number in numbers:
+        yield work.done(worker, phase, number, _rows_of(worker, number))
+
+
 def split_body(spec: LoadSpec, phase: int, numbers: Sequence[int], work: Work) -> Body:
     """Work on splits of files, which come as places in `numbers`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carrying():
-            worker = spec.worker()
             for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    number = numbers[place]
-                    done = work.done(worker, phase, number, _rows_of(worker, number))
-                    if done is not None:
-                        yield _told(done)
+                chosen = [numbers[place] for place in batch.column(0).to_pylist()]
+                yield from map(_told, worked_on(spec, phase, chosen, work))
 
     return run
 
@@ -127,9 +137,8 @@ def frame_body(spec: LoadSpec, phase: int, source: FrameSource, work: Work) -> B
         with carrying():
             worker = spec.worker()
             split, rows = _frame_rows(worker, source, batches)
-            done = work.done(worker, phase, split, rows)
-            if done is not None:
-                yield _told(done)
+            if work.is_about(split):
+                yield _told(work.done(worker, phase, split, rows))
 
     return run
 

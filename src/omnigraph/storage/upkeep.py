@@ -12,6 +12,7 @@ from math import isqrt
 
 from lance.optimize import CompactionTask
 
+from omnigraph.errors import OmnigraphError
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import build_segment
@@ -86,9 +87,11 @@ def watched(table: Table, witness: Witness) -> Iterator[None]:
         known: set[str] = set()
         while not is_over.wait(_SECONDS_BETWEEN_LOOKS):
             fresh = set(open_files(table)) - known
-            if fresh:
+            known |= fresh
+            try:
                 witness.begun(sorted(fresh))
-                known |= fresh
+            except OmnigraphError:
+                return  # whoever does the work is told the same when it is done
 
     looking = threading.Thread(target=look, name=f"upkeep-{table.path}", daemon=True)
     looking.start()

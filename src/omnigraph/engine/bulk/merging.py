@@ -36,9 +36,10 @@ class _Part:
 def merged_batches(rows: Incoming, is_written: Mask) -> Iterator[pa.RecordBatch]:
     """The rows to write, whole, a batch at a time; a blob that a row keeps is claimed.
 
-    The next ones are read while somebody works on those before.
+    The next ones are read while somebody works on those before, unless a single row may be large.
     """
-    return read_ahead(_whole_rows(rows, is_written))
+    found = _whole_rows(rows, is_written)
+    return found if blob_names(rows.type) else read_ahead(found)
 
 
 def _whole_rows(rows: Incoming, is_written: Mask) -> Generator[pa.RecordBatch]:

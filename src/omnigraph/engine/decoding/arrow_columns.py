@@ -106,7 +106,7 @@ def _is_binary(arrow: pa.DataType) -> bool:
 
 
 def _is_number(arrow: pa.DataType) -> bool:
-    return bool(_IS.is_integer(arrow) or _IS.is_floating(arrow))
+    return bool(_IS.is_integer(arrow) or _IS.is_floating(arrow) or _IS.is_decimal(arrow))
 
 
 def _is_list(arrow: pa.DataType) -> bool:

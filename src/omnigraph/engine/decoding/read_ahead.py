@@ -1,7 +1,7 @@
 """Work that goes on while its results are used: the next items of an iterator are made in a thread of their own."""
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import Enum
 from typing import TypeVar
@@ -16,7 +16,7 @@ class _End(Enum):
     END = "end"
 
 
-def read_ahead(items: Generator[Item], count: int = AHEAD) -> Iterator[Item]:
+def read_ahead(items: Generator[Item], count: int = AHEAD) -> Generator[Item]:
     """The items, in their order; the next `count` are made meanwhile, one after the other.
 
     What making one raises is raised where it would have come. The generator is closed with this one.

@@ -70,7 +70,8 @@ def _parts(source: TypedFile | TypedTable, ids: Ids) -> Iterator[_Part]:
     reader = _COLUMNAR.get(ending)
     if reader is None:
         raise FileFormatError(source.name)
-    return _of_batches(source, ids, read_ahead(reader(source)))
+    batches = reader(source)
+    return _of_batches(source, ids, batches if source.has_blobs else read_ahead(batches))  # a row with one may be large
 
 
 # --- Arrow's own kinds -------------------------------------------------------------------------------

@@ -69,12 +69,12 @@ class Candidates:
             return None
         self._asked += len(positions)
         if self._dense is not None or self._asked * _FEW >= self.size:
-            return self._by_position().take(positions)
+            return self.by_position().take(positions)
         distinct, rows = np.unique(positions, return_inverse=True)
         found, weight = self._passing(distinct)
         return _spread(np.searchsorted(distinct, found), weight, len(distinct))[rows]
 
-    def _by_position(self) -> NDArray[np.bool_] | Counts:
+    def by_position(self) -> NDArray[np.bool_] | Counts:
         """As `weigh`, of every row; there is something to weigh."""
         if self._dense is None:
             self._dense = self._counted_everywhere()
@@ -147,9 +147,20 @@ class Candidates:
         if link.filters and run.links.is_in_memory and len(positions) * _FEW >= self.size:
             return self._by_edges(run)[positions]
         if run.is_most(run.links, positions):
-            return self._swept(run, run.candidates._by_position()).take(positions)
+            return self._swept(run, run.candidates.by_position()).take(positions)
+        if link.is_multi:
+            counted = self._reached(run, positions)
+            if counted is not None:
+                return counted
         parts = [self._summed(run, part) for part in run.split(positions, self._chunk_rows)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def _reached(self, run: "_BranchRun", positions: Positions) -> Counts | None:
+        """As `_pulled` over several edges, without listing who is reached; None where they have to be listed."""
+        if run.candidates.node.is_free:
+            return run.links.reach_counts(positions, None)
+        weighed = run.candidates.by_position()
+        return run.links.reach_counts(positions, weighed) if weighed.dtype == np.bool_ else None
 
     def _swept(self, run: "_BranchRun", weighed: NDArray[np.bool_] | Counts) -> Counts:
         """For every row, the sum of what is known of the far ends that it has."""

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
+from omnigraph.engine.operators.bit_reach import BitRows, bytes_of_rows, is_dense
 from omnigraph.engine.operators.distinct import distinct
 from omnigraph.engine.operators.neighbours import Gathered, Neighbours, joined, listed
 from omnigraph.engine.operators.reach import reach
@@ -39,6 +40,7 @@ class Links:
         self._whole: Neighbours | None = None
         self._reversed: Links | None = None
         self._edge_mask: NDArray[np.bool_] | None = None
+        self._bits: BitRows | None = None
         self.is_indexed = link.access is Access.INDEXED
         """Whether single edges are looked up: as planned, unless the adjacency is at hand by now."""
         if self.is_indexed and not self._is_forced and reading.has_topology(link.edge):
@@ -77,15 +79,34 @@ class Links:
         """The lists of at least these nodes, before any filter of the edges."""
         if not self.link.is_multi:
             return self._single(sources)
-        rows = self._reading.rows(self.link.near)
+        each, bits = distinct(sources), self._bit_rows(len(sources))
+        if bits is not None:
+            return bits.lists(each, self.link.low, self.link.high)
         return reach(
             self._single,
-            distinct(sources),
-            rows.size,
+            each,
+            self.near_size,
             (self.link.low, self.link.high),
             self._reading.budget,
             is_directed=self.link.direction is not Direction.BOTH,
         )
+
+    def reach_counts(self, sources: Positions, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
+        """How many nodes, of those in the mask, each source reaches over several edges.
+
+        None where listing them is as fast.
+        """
+        bits = self._bit_rows(len(sources))
+        return None if bits is None else bits.counts(sources, self.link.low, self.link.high, mask)
+
+    def _bit_rows(self, sources: int) -> BitRows | None:
+        """The neighbours of all nodes as bits, where the graph is dense enough for so many searches."""
+        if self._bits is None and self.link.is_multi and not self.is_indexed:
+            is_directed, budget = self.link.direction is not Direction.BOTH, self._reading.budget
+            if is_dense(self.whole(), self.near_size, sources, self.link.high, is_directed=is_directed):
+                budget.claim(bytes_of_rows(self.near_size), f"neighbours along {self.link.edge} as bits")
+                self._bits = BitRows(self.whole(), self.near_size, budget, is_directed=is_directed)
+        return self._bits
 
     def gather(self, sources: Positions) -> Gathered:
         """The neighbours of each of these nodes, for edges that pass; memory is asked for first."""

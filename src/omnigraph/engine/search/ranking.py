@@ -17,7 +17,7 @@ from omnigraph.engine.search.asked import asked_k, asked_text, asked_vector, cla
 from omnigraph.engine.search.best import nth_largest
 from omnigraph.engine.search.column_words import Part, words_of
 from omnigraph.engine.search.text_match import LETTER_BYTES, query_stems
-from omnigraph.engine.search.vectors import distances, finalists, matrix_of, vector_batches, vectors
+from omnigraph.engine.search.vectors import distances, distances_at, finalists, matrix_of, vector_batches, vectors
 from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
 from omnigraph.query.ir import RRF_LEAST, RRF_TIMES
@@ -168,7 +168,7 @@ def _nearest(
     found = vectors(reading, type_name, column)
     with claimed(reading.budget, 16 * rows.size, "ranking by nearest"):
         near = finalists(found, query, candidates, len(candidates) if top is None else top)
-    return near, distances(found.matrix[near], query)
+        return near, distances_at(found.matrix, near, query, reading.budget.check)
 
 
 def _nearest_taken(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.reading import Reading
+from omnigraph.engine.search.analysis import Check
 from omnigraph.engine.search.best import nth_largest
 from omnigraph.engine.tables.positions import Layout
 from omnigraph.engine.tables.table_rows import TableRows
@@ -88,7 +89,7 @@ def _norms(rows: TableRows, column: str, budget: Budget) -> Norms:
             there = slice(piece.start, piece.start + piece.rows)
             scale[start:stop], is_wild[start:stop] = older.scale[there], older.is_wild[there]
         else:
-            _measure(matrix[start:stop], scale[start:stop], is_wild[start:stop])
+            _measure(matrix[start:stop], scale[start:stop], is_wild[start:stop], budget.check)
         start = stop
     is_present, living = np.asarray(written.is_valid()), rows.columns.living.mask()
     found = Norms(layout, scale, is_wild, is_present if living is None else is_present & living)
@@ -96,10 +97,11 @@ def _norms(rows: TableRows, column: str, budget: Budget) -> Norms:
     return found
 
 
-def _measure(matrix: Matrix, scale: NDArray[np.float32], is_wild: NDArray[np.bool_]) -> None:
+def _measure(matrix: Matrix, scale: NDArray[np.float32], is_wild: NDArray[np.bool_], check: Check) -> None:
     """Fill in what there is to know of the length of each row."""
     low, high = _SAFE_NORMS
     for start in range(0, len(matrix), _ROWS_AT_ONCE):
+        check()
         some = slice(start, start + _ROWS_AT_ONCE)
         part = matrix[some].astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):  # what stands for a null may be anything
@@ -128,6 +130,16 @@ def distances(matrix: Matrix, query: NDArray[np.float64]) -> NDArray[np.float64]
         found[start : start + _ROWS_AT_ONCE] = 1.0 - cosines
     clipped: NDArray[np.float64] = np.clip(found, 0.0, 2.0)
     return clipped
+
+
+def distances_at(matrix: Matrix, at: Positions, query: NDArray[np.float64], check: Check) -> NDArray[np.float64]:
+    """The exact distances of some rows, of which only a part is copied together at a time."""
+    found = np.empty(len(at), np.float64)
+    for start in range(0, len(at), _ROWS_AT_ONCE):
+        check()
+        some = slice(start, start + _ROWS_AT_ONCE)
+        found[some] = distances(matrix[at[some]], query)
+    return found
 
 
 def _tamed(query: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -79,21 +79,23 @@ def _is_counted(columns: TableColumns, column: str, type_: ValueType) -> bool:
 
 
 def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budget | None) -> Statistics:
-    living = columns.living.positions()
-    sample = columns.values(column, living[_places(len(living))], budget)
+    count = columns.layout.count
+    places = _places(count)
+    at = places if columns.living.mask() is None else columns.living.positions()[places]
+    sample = columns.values(column, at, budget)
     values = sample.drop_null()
     nulls = 1 - len(values) / len(sample)
     counted = pc.value_counts(values)
     times = np.asarray(counted.field("counts"), np.int64)
-    is_whole = len(sample) == len(living)
+    is_whole = len(sample) == count
     first = np.argsort(-times, kind="stable")[:_COMMON] if type_ not in (Scalar.DATE, Scalar.DATETIME) else times[:0]
     first = first if is_whole else first[times[first] >= _OFTEN]
     common = zip(
         counted.field("values").take(pa.array(first)).to_pylist(), (times[first] / len(sample)).tolist(), strict=True
     )
-    distinct = _distinct(times, len(sample), len(living))
+    distinct = _distinct(times, len(sample), count)
     rest = 1 - nulls - float(times[first].sum()) / len(sample)
-    others = max(rest / max(distinct - len(first), 1.0), 1 / len(living))
+    others = max(rest / max(distinct - len(first), 1.0), 1 / count)
     ordered = None
     if isinstance(type_, Scalar) and type_.is_numeric:
         ordered = np.sort(np.asarray(values.cast(pa.float64(), safe=False), np.float64))
@@ -101,10 +103,10 @@ def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budge
     return Statistics(nulls, dict(common), others, ordered)
 
 
-def _places(count: int) -> NDArray[np.int64] | slice:
+def _places(count: int) -> NDArray[np.int64]:
     """Which rows are looked at: one of each of as many stretches, at a place that follows no period of the data."""
     if count <= SAMPLED:
-        return slice(None)
+        return np.arange(count)
     stretches = np.arange(SAMPLED)
     return ((stretches + stretches * _GOLDEN % 1.0) * (count / SAMPLED)).astype(np.int64)
 

@@ -163,6 +163,8 @@ class TableColumns:
 
 def _taken(values: pa.Array, at: Positions) -> pa.Array:
     """Values by place; texts of more bytes than 32-bit offsets count become large ones."""
+    if len(at) == 1:  # a third of the time of `take`, and a copy like that
+        return pa.concat_arrays([values.slice(int(at[0]), 1)])
     if pa.types.is_string(values.type) and len(at) > len(values) and values.nbytes / len(values) * len(at) > _MOST_TEXT:
         values = values.cast(pa.large_string())
     return values.take(pa.array(at))

@@ -1,0 +1,240 @@
+"""A stream of rows into a graph: each batch is one commit, and a restart neither loses nor doubles one.
+
+Spark writes down which rows a batch has before it runs it, and that it is done afterwards. In between it may run twice.
+So a batch is loaded with an idempotency key of its query and number: what is there already is not loaded again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming import StreamingQuery
+
+from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ops.load import load
+from omnigraph.ops.load_call import LoadCall
+from omnigraph.ops.load_inputs import LoadInput, TypedSource
+from omnigraph.ops.load_reading import read_here
+from omnigraph.ops.session import Session
+from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.spark.failures import surfacing
+from omnigraph.spark.job import reader
+from omnigraph.spark.scan import type_named
+from omnigraph.spark.sink import batch_key
+
+Columns: TypeAlias = Mapping[str, str | Column]
+"""For each property, `id`, `from` or `to`: a column, or SQL over the stream's columns. `@where`: only such rows."""
+Rows: TypeAlias = Mapping[str, Columns | Sequence[Columns]]
+"""By type, how a row of the stream becomes one of its rows, or several."""
+RowMapping: TypeAlias = str | Rows | Callable[[DataFrame], Mapping[str, DataFrame]]
+"""The one type that the columns are of; or the rows of each type; or what makes DataFrames of types from a batch."""
+
+LOCAL_ROWS = 200_000
+"""A batch of at most so many rows is loaded by the driver alone: starting tasks would take longer."""
+WHERE = "@where"
+_QUERY = "sql.streaming.queryId"
+
+
+class BadMappingError(OmnigraphError):
+    """What says how rows of a stream become nodes and edges does not say that."""
+
+    kind = Kind.USAGE
+    code = "bad_mapping"
+
+    def __init__(self, type: str, reason: str) -> None:
+        super().__init__(type, reason)
+        self.type, self.reason = type, reason
+
+    def __str__(self) -> str:
+        return f"the mapping of `{self.type}`: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCall:
+    """A stream as it was asked for; the last five as for a load."""
+
+    mapping: RowMapping
+    checkpoint: str
+    every: str | None = None
+    """How often a batch begins, such as `10 seconds`; None: when the one before is done."""
+    until_empty: bool = False
+    name: str | None = None
+    mode: LoadMode = LoadMode.MERGE
+    actor: str = "anonymous"
+    message: str | None = None
+    on_error: Path | None = None
+    max_errors: int | None = None
+
+
+class GraphStream:
+    """A stream at work. `query` is Spark's own handle."""
+
+    def __init__(self, query: StreamingQuery, batches: "_Batches") -> None:
+        self.query, self._batches = query, batches
+
+    @property
+    def id(self) -> str:
+        """The same after every restart from the same checkpoint."""
+        return str(self.query.id)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+        return self.query.isActive
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it ends, or for so long; whether it ended.
+
+        Raises:
+            LoadError: A batch has records that can't be loaded. It is tried again at the next start.
+            OmnigraphError: Whatever else has stopped it.
+        """
+        with self._told():
+            if seconds is None:
+                self.query.awaitTermination()
+                return True
+            return bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type] # it takes fractions
+
+    def catch_up(self) -> None:
+        """Wait until everything is loaded that was there when this was called. Raises what `wait` raises."""
+        with self._told():
+            self.query.processAllAvailable()
+
+    def stop(self) -> None:
+        """End it, in the midst of a batch too: the next start runs that batch again."""
+        self.query.stop()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            with surfacing():
+                yield
+        except OmnigraphError as error:
+            if self._batches.error is None:
+                raise
+            raise self._batches.error from error
+
+
+def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphStream:
+    """Start a stream; it runs in threads of Spark until it is stopped, or all is read if it was asked for that.
+
+    Raises:
+        BadMappingError: The mapping does not say how rows become nodes and edges.
+        TypeMissingError: There is no such type.
+    """
+    session.check_writable()
+    catalog = session.catalog(session.head().snapshot)
+    if isinstance(call.mapping, str):
+        type_named(catalog, call.mapping)
+    elif not callable(call.mapping):
+        check_mapping(call.mapping, catalog)
+    batches = _Batches(session, call)
+    writer = frame.writeStream.foreachBatch(batches.run).option("checkpointLocation", call.checkpoint)
+    if call.name is not None:
+        writer = writer.queryName(call.name)
+    if call.until_empty:
+        writer = writer.trigger(availableNow=True)
+    elif call.every is not None:
+        writer = writer.trigger(processingTime=call.every)
+    with surfacing():
+        return GraphStream(writer.start(), batches)
+
+
+class _Batches:
+    """What is done with every batch."""
+
+    def __init__(self, session: Session, call: StreamCall) -> None:
+        self._session, self._call = session, call
+        self.error: OmnigraphError | None = None
+        """What stopped the stream, if that was one of ours."""
+
+    def run(self, batch: DataFrame, number: int) -> None:
+        """Load one batch."""
+        spark = batch.sparkSession
+        query_id = spark.sparkContext.getLocalProperty(_QUERY)
+        assert query_id is not None  # noqa: S101 - Spark sets it for every batch of a stream
+        kept = batch.persist()
+        try:
+            self._load(spark, kept, query_id, number)
+        except OmnigraphError as error:
+            self.error = error
+            raise
+        finally:
+            kept.unpersist()
+
+    def _load(self, spark: SparkSession, batch: DataFrame, query_id: str, number: int) -> None:
+        call, faults = self._call, self._session.runtime.faults
+        faults.reach("stream.begun")
+        is_small = batch.limit(LOCAL_ROWS + 1).count() <= LOCAL_ROWS
+        catalog = self._session.catalog(self._session.head().snapshot)
+        frames = mapped(batch, call.mapping, catalog, is_distinct=call.mode is LoadMode.MERGE)
+        sources = []
+        for name, frame in frames.items():
+            type_ = type_named(catalog, name)
+            data = frame.toArrow() if is_small else frame
+            if not is_small or data.num_rows:
+                sources.append(TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=data))
+        if sources:
+            on_error = None if call.on_error is None else call.on_error / f"batch-{number}"
+            made = LoadCall(
+                input=LoadInput(typed=tuple(sources)),
+                mode=call.mode,
+                actor=call.actor,
+                message=call.message,
+                idempotency_key=batch_key(query_id, number),
+                on_error=on_error,
+                max_errors=call.max_errors,
+            )
+            load(self._session, made, read_here if is_small else reader(spark=spark))
+        faults.reach("stream.loaded")
+
+
+# --- rows of types -----------------------------------------------------------------------------------
+
+
+def check_mapping(mapping: Rows, catalog: Catalog) -> None:
+    """BadMappingError or TypeMissingError for a mapping that can't be meant."""
+    for name, rows in mapping.items():
+        type_named(catalog, name)
+        several = _several(rows)
+        if not several or not all(several):
+            raise BadMappingError(name, "it names no columns")
+        first = several[0].keys() - {WHERE}
+        for other in several[1:]:
+            if odd := first ^ (other.keys() - {WHERE}):
+                reason = f"each of its parts must give the same columns, but not all give `{min(odd)}`"
+                raise BadMappingError(name, reason)
+
+
+def mapped(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distinct: bool) -> Mapping[str, DataFrame]:
+    """The rows of each type. With `is_distinct`, equal rows of a type are one: many events name the same node."""
+    if isinstance(mapping, str):
+        return {mapping: batch}
+    if callable(mapping):
+        return mapping(batch)
+    check_mapping(mapping, catalog)
+    found: dict[str, DataFrame] = {}
+    for name, rows in mapping.items():
+        frame = reduce(DataFrame.unionByName, [_chosen(batch, columns) for columns in _several(rows)])
+        found[name] = frame.distinct() if is_distinct else frame
+    return found
+
+
+def _several(rows: Columns | Sequence[Columns]) -> Sequence[Columns]:
+    return [rows] if isinstance(rows, Mapping) else rows
+
+
+def _chosen(batch: DataFrame, columns: Columns) -> DataFrame:
+    where = columns.get(WHERE)
+    rows = batch if where is None else batch.where(where)
+    return rows.select(*(_expression(given).alias(name) for name, given in columns.items() if name != WHERE))
+
+
+def _expression(given: str | Column) -> Column:
+    return f.expr(given) if isinstance(given, str) else given

@@ -1,0 +1,58 @@
+"""Maintenance, killed at every point: no row says anything else, nothing is left, nobody is blocked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crash.test_writers import POINTS
+from mutating import new_graph, run
+from upkeep_calls import exported
+from zygote import Zygote
+
+STEPS = [
+    'insert Person { name: "a", age: 1 } insert Person { name: "b", age: 2 }',
+    'insert Person { name: "c" } insert Knows { from: "a", to: "b", since: 1 }',
+    'insert Person { name: "d" } insert Knows { from: "b", to: "c", since: 2 }',
+    'update Person set { age: 50 } where name = "b"',
+    'delete Person where name = "d"',
+]
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+@pytest.mark.parametrize(
+    "point, nth", [*((point, 1) for point in ("upkeep.compacted", "upkeep.indexed", *POINTS)), ("publish.swapped", 2)]
+)
+def test_killed_maintenance_changes_nothing_and_leaves_nothing(
+    point: str, nth: int, tmp_path: Path, zygote: Zygote
+) -> None:
+    graph = new_graph(tmp_path)
+    for step in STEPS:
+        run(graph, step)
+    before = exported(graph).decode().splitlines()
+    uri = {"uri": graph.uri}
+
+    killed = zygote.run("crash.upkeep_jobs:optimize", uri, f"{point}@{nth}=kill")
+    seen = zygote.run("crash.upkeep_jobs:look", uri)
+    next_write = zygote.run("crash.upkeep_jobs:write_at_once", uri)
+    settled = zygote.run("crash.upkeep_jobs:settle", uri)
+
+    assert killed.was_killed
+    assert seen.result == before
+    assert next_write.error is None
+    assert len(next_write.result) == len(before) + 2
+    assert settled.error is None
+    assert settled.result["content"] == next_write.result
+    assert {name: settled.result[name] for name in ("sidecars", "orphans", "segments", "errors", "lagging")} == {
+        "sidecars": 0,
+        "orphans": [],
+        "segments": [],
+        "errors": [],
+        "lagging": [],
+    }

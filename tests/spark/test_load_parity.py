@@ -1,0 +1,40 @@
+"""A load on Spark does what a load in one process does: the same commits, contents, counts, messages and leftovers."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import omnigraph as og
+from corpus_format import Case, read_cases
+from corpus_runner import failure_of
+from corpus_writing import LoadOrder, is_load_case
+from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
+from omnigraph.spark.job import SparkLoading, reader
+
+CASES = [
+    (f"{path.stem}: {case.title}", case)
+    for path in sorted((Path(__file__).parents[1] / "corpus" / "writing").glob("*.case"))
+    for case in read_cases(path)
+    if is_load_case(case)
+]
+SMALL = SparkLoading(split_bytes=200)
+"""Splits of few lines, so that even a small input has several."""
+
+
+@pytest.mark.parametrize("case", [case for _, case in CASES], ids=[name for name, _ in CASES])
+def test_a_case_of_the_corpus_holds_on_spark(case: Case, spark: SparkSession) -> None:
+    def engine(graph: og.Graph, order: LoadOrder) -> og.LoadResult:
+        call = LoadCall(
+            input=LoadInput(graph=(GraphSource(data=order.data),)),
+            mode=LoadMode(order.mode),
+            actor="anonymous",
+            on_error=order.bad_records,
+            is_dry_run=order.is_dry_run,
+        )
+        return load(graph._session, call, reader(spark=spark, loading=SMALL))
+
+    failure = failure_of(case, engine)
+
+    if failure is not None:
+        pytest.fail(f"{case.path}:{case.line}: {case.title}\n\n{failure}", pytrace=False)
