@@ -58,6 +58,12 @@ class PlainRows:
     def is_resident(self, column: str) -> bool:
         return column in self.columns
 
+    def numbers(self, column: str, budget: Budget | None = None) -> tuple[Any, Any]:
+        del budget
+        values = self.columns[column]
+        numbers = np.asarray(values.fill_null(0) if values.null_count else values)
+        return numbers, np.asarray(values.is_valid()) if values.null_count else None
+
     def codes(self, column: str, budget: Budget | None = None) -> tuple[Any, pa.Array]:
         del budget
         values = self.columns[column]

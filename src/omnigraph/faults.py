@@ -38,6 +38,8 @@ POINTS: dict[str, str] = {
     "phase.cleared": "after what only their notes named is removed",
     "task.begun": "after a task of a Spark load has put its note, at its first try",
     "task.staged": "after a task of a Spark load has written its rows, at its first try",
+    "stream.begun": "after Spark has begun a batch of a stream, before it is loaded",
+    "stream.loaded": "after a batch of a stream is loaded, before Spark knows of it",
     "recovery.listed": "after the sidecars are listed",
     "recovery.fenced": "after a dead operation is fenced",
     "recovery.published": "after the empty recovery commit",

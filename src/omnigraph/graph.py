@@ -6,13 +6,15 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
+from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn, cast
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.engine.result import Result
 from omnigraph.errors import SparkMissingError
 from omnigraph.lang.source import Source
+from omnigraph.ops.algorithm_verbs import Algorithms
+from omnigraph.ops.algorithms import DistributedAlgorithms
 from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
 from omnigraph.ops.blob import read_blob
 from omnigraph.ops.branch import Branch, create_branch, delete_branch, list_branches
@@ -90,6 +92,11 @@ class Graph:
     def branches(self) -> "GraphBranches":
         """The graph's branches: list, create, delete."""
         return GraphBranches(self._session)
+
+    @property
+    def algorithms(self) -> Algorithms:
+        """PageRank, components, communities, paths and triangles over the edges of one type."""
+        return Algorithms(self._session, lambda session: cast("DistributedAlgorithms", _door("algorithms").on(session)))
 
     @property
     def spark(self) -> "SparkGraph":
@@ -348,7 +355,7 @@ class Graph:
             return load_on_new_branch(self._session, call, branch=branch, source=from_, reader=reader)
         return load(self._session.on(branch), call, reader)
 
-    def export(
+    def export(  # noqa: PLR0913 - all but the target by name
         self,
         target: str | os.PathLike[str] | BinaryIO,
         *,
@@ -357,6 +364,8 @@ class Graph:
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        engine: Engine | str = Engine.AUTO,
+        master: str | None = None,
         progress: Callable[[ExportProgress], None] | None = None,
     ) -> Exported:
         """Write the graph's rows, of the newest state, a commit's id or an instant; `load` takes what this writes.
@@ -365,16 +374,25 @@ class Graph:
         Parquet goes to a directory, one file for each type. `types` are the only ones to write. `progress` is told how
         far it is, again and again.
 
+        With the engine `spark`, or a `master` that it runs on, executors write the same rows in the same order to
+        several files: graph JSONL is a directory then, and so is what is one file of Parquet otherwise.
+
         Raises:
             TypeMissingError: The schema of that snapshot has no such type.
             CommitMissingError: The history has no such commit, or nothing that early.
             BranchMissingError: There is no such branch.
             ExportTargetError: The target can't be written.
+            SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """
         state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
-        return export_graph(
-            self._session, state, target, format=chosen("format", ExportFormat, format), types=types, progress=progress
-        )
+        form = chosen("format", ExportFormat, format)
+        by = chosen("engine", Engine, engine)
+        if by is Engine.LOCAL and master is not None:
+            raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
+        if by is Engine.SPARK or (by is Engine.AUTO and master is not None):
+            door: SparkGraph = _door("graph").on_master(self._session, state, master)
+            return door.export(target, format=form, types=types, progress=progress)
+        return export_graph(self._session, state, target, format=form, types=types, progress=progress)
 
     def blob(
         self,

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from omnigraph.lang.source import Source
@@ -17,15 +19,29 @@ from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server
-from worlds import FAST, new_world, rows, runtime
+from worlds import FAST, rows
 
 MOST_FOR_A_BRANCH = 12
-MANY_ROWS = 1_000_000
+NEXT = iter(range(10**9))
+SEALING = replace(FAST, head_commits=4, sealed_fragments=1_000)
+"""Every four commits a sealed fragment, and none is merged."""
 
 
-def append(session: Session, count: int = 1) -> None:
-    new = rows({f"{session.head().snapshot.commit.seq}-{number}": number for number in range(count)})
+def append(session: Session) -> None:
+    new = rows({f"k{next(NEXT)}": 1})
     write_tables(session, [TableWrite(table_key="node:A", append=new)], operation="w", actor="x")
+
+
+def fill(session: Session, count: int) -> None:
+    ids = pa.array(np.arange(count)).cast(pa.string())
+    new = pa.table({"id": ids, "v": pa.array(np.arange(count, dtype=np.int64))})
+    write_tables(session, [TableWrite(table_key="node:A", append=new)], operation="w", actor="x")
+
+
+def graph_of(uri: str, tables: int, options: Options) -> Session:
+    names = ["A", "B", "C", *(f"T{number}" for number in range(tables - 3))]
+    schema = Source("\n".join(f"node {name} {{ v: I64 }}" for name in names))
+    return create(uri, schema, actor="t", runtime=Runtime(options=options))
 
 
 def measured(session: Session, operation: Callable[[], object]) -> Requests:
@@ -34,39 +50,93 @@ def measured(session: Session, operation: Callable[[], object]) -> Requests:
     return requests
 
 
-def schema_of(tables: int) -> Source:
-    return Source("\n".join(f"node {'ABC'[n] if n < 3 else f'T{n}'} {{ v: I64 }}" for n in range(tables)))
-
-
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
     with s3_server() as options:
         yield replace(FAST, storage=options)
 
 
-def graph_on(s3: Options, tables: int) -> Session:
-    session = create(fresh_uri(), schema_of(tables), actor="t", runtime=Runtime(options=s3))
+@pytest.fixture(scope="module")
+def on_s3(s3: Options) -> Session:
+    session = graph_of(fresh_uri(), 3, s3)
     append(session)
     return session
 
 
-@pytest.fixture(scope="module")
-def on_s3(s3: Options) -> Session:
-    return graph_on(s3, 3)
+def test_making_a_branch(on_s3: Session) -> None:
+    requests = measured(on_s3, lambda: create_branch(on_s3, "made", actor="t"))
+
+    assert requests.total() == 11, requests.table()
+    assert requests.total(target="table") == 0
 
 
-def test_making_a_branch_takes_a_dozen_requests(on_s3: Session) -> None:
-    requests = measured(on_s3, lambda: create_branch(on_s3, "one", actor="t"))
-    print(requests.table())
-    requests = measured(on_s3, lambda: create_branch(on_s3, "one2", actor="t"))
-    print(requests.table())
-    requests = measured(on_s3, lambda: delete_branch(on_s3, "one2"))
-    print(requests.table())
-    requests = measured(on_s3, lambda: append(on_s3))
-    print(requests.table())
-    b = on_s3.on("one")
-    append(b)
-    requests = measured(on_s3, lambda: append(b))
-    print(requests.table())
+def test_making_a_branch_of_a_branch(on_s3: Session) -> None:
+    create_branch(on_s3, "parent", actor="t")
+
+    requests = measured(on_s3, lambda: create_branch(on_s3, "child", source="parent", actor="t"))
 
     assert requests.total() <= MOST_FOR_A_BRANCH, requests.table()
+
+
+def test_deleting_a_branch(on_s3: Session) -> None:
+    create_branch(on_s3, "doomed", actor="t")
+
+    requests = measured(on_s3, lambda: delete_branch(on_s3, "doomed"))
+
+    assert requests.total() <= 15, requests.table()
+
+
+def test_listing_branches_is_one_probe(on_s3: Session) -> None:
+    list_branches(on_s3)
+
+    requests = measured(on_s3, lambda: list_branches(on_s3))
+
+    assert requests.total() == 1, requests.table()
+
+
+def test_work_on_a_branch_costs_what_it_costs_on_main(on_s3: Session) -> None:
+    create_branch(on_s3, "work", actor="t")
+    sides = (on_s3, on_s3.on("work"))
+    for session in sides:
+        append(session)
+
+    reads = [measured(on_s3, lambda s=session: on_s3.on(s.log.branch).head()).counts for session in sides]  # type: ignore[misc]
+    writes = [measured(on_s3, lambda s=session: append(s)).counts for session in sides]  # type: ignore[misc]
+
+    assert reads[0] == reads[1]
+    assert writes[0] == writes[1]
+
+
+def test_a_branch_costs_the_same_for_any_tables_rows_and_commits(tmp_path: Path) -> None:
+    small, large = graph_of(str(tmp_path / "s"), 3, SEALING), graph_of(str(tmp_path / "l"), 217, SEALING)
+    fill(small, 1_000)
+    fill(large, 1_000_000)
+    for session, commits in ((small, 3), (large, 80)):
+        while session.head().snapshot.commit.seq < commits:
+            append(session)
+
+    made = [measured(one, lambda s=one: create_branch(s, "x", actor="t")).counts for one in (small, large)]  # type: ignore[misc]
+    deleted = [measured(one, lambda s=one: delete_branch(s, "x")).counts for one in (small, large)]  # type: ignore[misc]
+
+    assert made[0] == made[1]
+    assert deleted[0] == deleted[1]
+    assert large.head().table.sealed_count > 0
+    assert len(large.snapshot().pins) == 217
+
+
+def test_the_history_of_an_old_branch_skips_what_its_parent_did_since(tmp_path: Path) -> None:
+    """The parent's commits after the fork are not read, however many: only some last rows, to find the place."""
+    costs = []
+    for since in (10, 170):
+        session = graph_of(str(tmp_path / f"{since}"), 3, SEALING)
+        for _ in range(9):
+            append(session)
+        create_branch(session, "old", actor="t")
+        for _ in range(since):
+            append(session)
+        cold = open_session(session.uri, is_read_only=True, runtime=Runtime(options=SEALING))
+        history = measured(cold, lambda one=cold: list_commits(one.on("old")))  # type: ignore[misc]
+        costs.append(history.total(operation="get"))
+        assert len(list_commits(cold.on("old"))) == 10
+
+    assert costs[1] <= costs[0] + 20

@@ -386,3 +386,19 @@ def test_an_order_that_is_kept_for_a_column_gives_the_same_extremes(name: str, m
 def _unsigned(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Without the sign of zeros, which a group shows none of."""
     return [tuple(value + 0.0 if isinstance(value, float) else value for value in row) for row in rows]
+
+
+@pytest.mark.parametrize("at", [[0, 1, 2, 3], [3, 1, 0, 2], [2, 2, 0, 1]], ids=["in order", "mixed", "one twice"])
+def test_groups_by_something_unique_are_what_groups_are(at: list[int]) -> None:
+    people = world(*(person(name, i=value) for name, value in zip("abcd", (1, None, 5, 7), strict=True)))
+    weight = [3, 1, 2, 4]
+
+    found = by_first(
+        grouped(people, "$p.@id as id, $p.i as i, count(*) as n, count($p.i) as m, sum($p.i) as s", at, weight)
+    )
+
+    for place, value in enumerate((1, None, 5, 7)):
+        own = sum(w for position, w in zip(at, weight, strict=True) if position == place)
+        given = own if value is not None else 0
+        expected = (value, own, given, None if value is None else value * own)
+        assert found.get("abcd"[place]) == (expected if own else None)

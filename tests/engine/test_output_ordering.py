@@ -297,3 +297,16 @@ def test_asking_for_the_first_again_and_again_gives_the_same(key: str, monkeypat
 
     assert all(rows == found[0] for rows in found)
     assert ("P", 1, "order", key.removeprefix("$p.").removeprefix("@")) in cast("PlainCache", reading.cache).kept
+
+
+@pytest.mark.parametrize("way", ["", " desc"])
+@pytest.mark.parametrize("least", [-50, -(2**31)], ids=["many ties", "few ties"])
+def test_the_first_of_thousands_are_those_of_a_whole_sort(way: str, least: int) -> None:
+    chance = random.Random(7)
+    values = [chance.choice((None, chance.randint(least, -least - 1))) for _ in range(3_000)]
+    some = World(CATALOG, {"P": [{"@id": f"{n:04}", "i": value} for n, value in enumerate(values)]})
+
+    whole = ids(some, f"order {{ $p.i{way} }}")
+
+    assert ids(some, f"order {{ $p.i{way} }} limit 2") == whole[:8]
+    assert ids(some, f"order {{ $p.i{way} }} limit 5 offset 1498") == whole[4 * 1498 : 4 * 1503]

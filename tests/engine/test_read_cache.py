@@ -120,7 +120,7 @@ def interrupted_at(line: int, work: Callable[[], object]) -> bool:
         if frame.f_code.co_filename != kept_module.__file__:
             return None
         text = linecache.getline(kept_module.__file__, frame.f_lineno).strip()
-        is_safe = text.startswith(("with ", "try:", "finally:", "made.set()"))  # no signal is handled right before these
+        is_safe = text.startswith(("with ", "try:", "finally:", "made.set()"))  # right before, no signal is handled
         if event == "line" and not is_safe:
             left -= 1
             if left < 0:

@@ -25,6 +25,7 @@ node Doc {
 }
 node File { data: Blob?  note: String? }
 edge Cites: Doc -> Doc { why: String? }
+edge Near: Doc -> Doc
 """
 ADD = "query q($n: String, $t: String) { insert Doc { name: $n, text: $t } }"
 OVERHEAD = len('{"type":"Doc","data":{"name":"a","text":"","more":null,"tags":null,"sizes":null,"place":null}}')
@@ -136,8 +137,10 @@ def test_the_ends_of_an_edge_count_too(graph: og.Graph) -> None:
     far = "n" * (LIMIT // 2 - 200)
     graph.load([{"type": "Doc", "data": {"name": far}}], mode="append")
 
-    with pytest.raises(LoadError, match=r"has \d+ bytes as a record"):
+    with pytest.raises(LoadError, match=r"has \d+ bytes as a record.*`(from|to)` has most of them"):
         graph.load(edges={"Cites": pa.table({"from": [far], "to": [far], "why": ["because " * 100]})}, mode="append")
+    with pytest.raises(LoadError, match=r"has \d+ bytes as a record"):
+        graph.load(edges={"Near": pa.table({"id": ["i" * 1000], "from": [far], "to": [far]})}, mode="append")
 
 
 def test_a_blob_does_not_count_but_has_a_limit_of_its_own(
@@ -151,6 +154,14 @@ def test_a_blob_does_not_count_but_has_a_limit_of_its_own(
         graph.load([{"type": "File", "id": "g", "data": {"data": b"x" * 1001}}], mode="append")
     with pytest.raises(ConstraintError, match=r"File.data of '.*' has 1002 bytes"):
         graph.mutate('query q() { insert File { data: "base64:' + "AAAA" * 334 + '" } }')
+
+
+def test_columns_of_rows_are_no_records(graph: og.Graph) -> None:
+    edge = graph._session.catalog(graph.snapshot()).edges["Cites"]
+
+    found = list(record_size.too_large(edge, pa.table({"id": ["e"], "why": ["x" * (2 * LIMIT)]})))
+
+    assert found == []
 
 
 @pytest.mark.parametrize("blobs, longest", [(0, 8), (1, 512), (2, 1016)])

@@ -264,6 +264,24 @@ def test_a_list_has_no_nulls() -> None:
     assert reason(from_json(ListOf(Scalar.STRING), ["a", None])).startswith("item 2:")
 
 
+@given(
+    st.sampled_from([Scalar.I32, Scalar.U64, Scalar.F32, Scalar.F64, Scalar.STRING, Scalar.BOOL]),
+    st.lists(
+        st.sampled_from([0, -1, 2**31, 2**64, True, 1.5, -0.0, float("nan"), float("inf"), "a", "é", "\ud800", None])
+    ),
+)
+def test_a_list_has_what_its_items_are_one_by_one(element: Scalar, items: list[object]) -> None:
+    each = [from_json(element, item) for item in items]
+
+    found = from_json(ListOf(element), items)
+
+    wrong = next((place for place, value in enumerate(each) if isinstance(value, Misfit)), None)
+    if wrong is None:
+        assert repr(found) == repr(tuple(each))
+    else:
+        assert reason(found).startswith(f"item {wrong + 1}: ")
+
+
 def test_a_list_may_be_empty() -> None:
     assert from_json(ListOf(Scalar.STRING), []) == ()
 

@@ -191,7 +191,7 @@ def test_spark_gets_only_the_rows_that_a_condition_lets_pass(handle: SparkGraph)
 
     ids = [row.id for row in answer.collect()]
 
-    scan = answer._jdf.queryExecution().executedPlan().collectLeaves().apply(0)  # type: ignore[operator] # a JavaObject
+    scan = answer._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
     assert ids
     assert scan.metrics().apply("numOutputRows").value() == len(ids)
 

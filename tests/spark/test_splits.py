@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,15 @@ from hypothesis import strategies as st
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.engine.decoding.sources import FileDamagedError
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, OneInput, TypedSource, expand_inputs
-from omnigraph.spark.splits import Split, lines_before, plan_splits, split_rows, spooled
+from omnigraph.spark.splits import (
+    Split,
+    StreamElsewhereError,
+    check_reachable,
+    lines_before,
+    plan_splits,
+    split_rows,
+    spooled,
+)
 from record_reading import CATALOG
 from worlds import runtime
 
@@ -253,6 +262,19 @@ def test_a_stream_that_was_not_spooled_is_not_split() -> None:
 
     with pytest.raises(TypeError, match="has to be spooled"):
         plan_splits(inputs)
+
+
+@pytest.mark.parametrize("master, is_refused", [("local[2]", False), ("spark://host:7077", True), ("yarn", True)])
+def test_a_stream_is_refused_where_tasks_run_elsewhere(master: str, is_refused: bool) -> None:
+    stream = GraphSource(data=io.BytesIO(b""), name="<stdin>")
+    inputs = expand_inputs(LoadInput(graph=(stream,)), CATALOG)
+
+    with (
+        pytest.raises(StreamElsewhereError, match="`<stdin>` is with this process only")
+        if is_refused
+        else nullcontext()
+    ):
+        check_reachable(inputs, master)
 
 
 def test_splits_are_numbered_over_all_inputs(tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 import omnigraph
-from omnigraph.cli.options import Instant, branch_option, chosen_graph, json_option, quiet_option, store_option
+from omnigraph.cli.options import (
+    Instant,
+    branch_option,
+    chosen_graph,
+    engine_option,
+    json_option,
+    master_option,
+    quiet_option,
+    store_option,
+)
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import ReaderGoneError, count_of, facts_text, print_json, print_text
 from omnigraph.errors import OutputError
@@ -33,6 +42,8 @@ if TYPE_CHECKING:
 @branch_option
 @click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
+@engine_option
+@master_option
 @quiet_option
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -45,6 +56,8 @@ def command(  # noqa: PLR0913 - one argument per option
     branch: str,
     commit_id: str | None,
     at: datetime | None,
+    engine: str,
+    master: str | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -53,8 +66,12 @@ def command(  # noqa: PLR0913 - one argument per option
     The newest state, unless a commit or a time is named. Graph JSONL goes to stdout, or to the file --output: node
     types, then edge types, in the order the schema declares them, and the rows of each by id. Parquet goes to the
     directory --output, as nodes/TYPE.parquet and edges/TYPE.parquet. With --output, what was written is printed.
+
+    With --engine spark, or --master, executors write it: to a directory --output of files that, one behind the other
+    by name, are the same rows in the same order.
     """
     _check(format_, output, commit_id, at, as_json=as_json)
+    _check_engine(engine, master, output)
     graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
     chosen = types or None
     if output is None:
@@ -72,7 +89,15 @@ def command(  # noqa: PLR0913 - one argument per option
             line.show(f"writing {progress.type}", rows=progress.rows, share=share)
 
         exported = graph.export(
-            output, format=format_, types=chosen, branch=branch, snapshot=commit_id, at=at, progress=show
+            output,
+            format=format_,
+            types=chosen,
+            branch=branch,
+            snapshot=commit_id,
+            at=at,
+            engine=engine,
+            master=master,
+            progress=show,
         )
     if as_json:
         print_json({"output": output, **exported.to_json()})
@@ -89,6 +114,16 @@ def _check(format_: str, output: str | None, commit_id: str | None, at: datetime
         message = "Parquet is a file for each type: name a directory with --output"
     elif as_json and output is None:
         message = "stdout takes the rows: use --json with --output"
+    if message is not None:
+        raise click.UsageError(message, click.get_current_context())
+
+
+def _check_engine(engine: str, master: str | None, output: str | None) -> None:
+    message = None
+    if master is not None and engine == "local":
+        message = "--master is for Spark: leave out --engine local"
+    elif (master is not None or engine == "spark") and output is None:
+        message = "Spark writes several files: name a directory with --output"
     if message is not None:
         raise click.UsageError(message, click.get_current_context())
 

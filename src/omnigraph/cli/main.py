@@ -1,5 +1,7 @@
 """The command `omnigraph`: its commands, and how each run ends."""
 
+import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -55,6 +57,9 @@ cli = LazyGroup(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error has been reported by then."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if os.environ.get("OMNIGRAPH_DEBUG"):
+        logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
+        logging.getLogger("omnigraph").setLevel(logging.DEBUG)
     try:
         require_output()
         result = cli.main(given, prog_name="omnigraph", standalone_mode=False)

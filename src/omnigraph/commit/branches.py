@@ -130,7 +130,10 @@ class Branches:
             fork=fork,
             floor=msgspec.structs.replace(old.floor, lowest_version=0),
         )
-        log = create_log(store, manifest, name, record.path, others=self._log_at)
+        try:
+            log = create_log(store, manifest, name, record.path, others=self._log_at)
+        except OutcomeUnknownError as error:  # nobody looks for it there, whether it was written or not
+            raise StoreUnavailableError(f"write the manifest of the branch `{name}`", error.reason) from error
         store.runtime.faults.reach("branch.written")
         return Draft(record, fork, log, main)
 

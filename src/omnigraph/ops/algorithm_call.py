@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -11,17 +10,7 @@ from omnigraph.commit.records import MAIN
 from omnigraph.engine.algorithms.distances import Direction
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.load import LoadResult
-
-E = TypeVar("E", bound=Enum)
-
-
-class AlgorithmEngine(Enum):
-    """Where an algorithm runs."""
-
-    AUTO = "auto"
-    """In this process while the network fits into the memory of a query, on Spark beyond that."""
-    LOCAL = "local"
-    SPARK = "spark"
+from omnigraph.options import Engine
 
 
 class MixedEndsError(OmnigraphError):
@@ -62,7 +51,7 @@ class AlgorithmCall:
     edge: str
     into: str | None = None
     """`Type.property`, which gets the value of each node."""
-    engine: AlgorithmEngine = AlgorithmEngine.AUTO
+    engine: Engine = Engine.AUTO
     branch: str = MAIN
     snapshot: str | None = None
     at: datetime | None = None
@@ -151,7 +140,7 @@ class AlgorithmResult:
     node: str
     commit_id: str
     """The commit whose state was looked at."""
-    engine: AlgorithmEngine
+    engine: Engine
     table: pa.Table = field(repr=False)
     """`id` and the value of every node, by id."""
     rounds: int | None = None
@@ -167,13 +156,3 @@ class AlgorithmResult:
 def _positive(name: str, value: float) -> None:
     if not value > 0:
         raise AlgorithmArgumentError(name, str(value), "a number above 0 is needed")
-
-
-def choice(name: str, value: E | str, among: type[E]) -> E:
-    """The member that a text names, or AlgorithmArgumentError with those there are."""
-    if isinstance(value, among):
-        return value
-    known = {str(one.value): one for one in among}
-    if value not in known:
-        raise AlgorithmArgumentError(name, repr(value), f"one of {', '.join(known)} is needed")
-    return known[str(value)]

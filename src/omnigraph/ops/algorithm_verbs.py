@@ -9,17 +9,17 @@ from omnigraph.engine.algorithms.distances import Direction
 from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmCall,
-    AlgorithmEngine,
     AlgorithmResult,
     Components,
     LabelPropagation,
     Pagerank,
     ShortestPaths,
     TriangleCount,
-    choice,
 )
 from omnigraph.ops.algorithms import DistributedAlgorithms, run_algorithm
+from omnigraph.ops.arguments import chosen
 from omnigraph.ops.session import Session
+from omnigraph.options import Engine
 
 
 class Asked(TypedDict, total=False):
@@ -30,7 +30,7 @@ class Asked(TypedDict, total=False):
     """
 
     into: str | None
-    engine: AlgorithmEngine | str
+    engine: Engine | str
     branch: str
     snapshot: str | None
     at: datetime | None
@@ -53,7 +53,7 @@ class Algorithms:
     """
 
     _session: Session
-    _distributed: Callable[[], DistributedAlgorithms]
+    _distributed: Callable[[Session], DistributedAlgorithms]
 
     def pagerank(
         self,
@@ -95,8 +95,8 @@ class Algorithms:
         `direction` is `out`, `in` or `both`. With `weight`, a property of the edges that is never negative, the least
         sum of weights counts instead of the number of edges.
         """
-        chosen = choice("direction", direction, Direction)
-        return self._run(edge, ShortestPaths(start=start, direction=chosen, weight=weight), asked)
+        way = chosen("direction", Direction, direction)
+        return self._run(edge, ShortestPaths(start=start, direction=way, weight=weight), asked)
 
     def triangle_count(self, edge: str, **asked: Unpack[Asked]) -> AlgorithmResult:
         """In how many triangles each node is: sets of three nodes that are all connected, whichever way edges run."""
@@ -106,7 +106,7 @@ class Algorithms:
         call = AlgorithmCall(
             edge=edge,
             into=asked.get("into"),
-            engine=choice("engine", asked.get("engine", AlgorithmEngine.AUTO), AlgorithmEngine),
+            engine=chosen("engine", Engine, asked.get("engine", Engine.AUTO)),
             branch=asked.get("branch", "main"),
             snapshot=asked.get("snapshot"),
             at=asked.get("at"),

@@ -25,7 +25,6 @@ from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmArgumentError,
     AlgorithmCall,
-    AlgorithmEngine,
     AlgorithmResult,
     Components,
     LabelPropagation,
@@ -38,6 +37,7 @@ from omnigraph.ops.load import LoadCall, LoadResult, load
 from omnigraph.ops.load_arguments import load_input
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
+from omnigraph.options import Engine
 from omnigraph.schema.arrow import ID, arrow_type
 from omnigraph.schema.catalog import EdgeType, NodeType, Property
 from omnigraph.schema.types import Scalar
@@ -84,7 +84,7 @@ def run_algorithm(
     session: Session,
     call: AlgorithmCall,
     algorithm: Algorithm,
-    distributed: Callable[[], DistributedAlgorithms],
+    distributed: Callable[[Session], DistributedAlgorithms],
 ) -> AlgorithmResult:
     """Run an algorithm on one state, and keep what it found if the call says where.
 
@@ -103,8 +103,8 @@ def run_algorithm(
     view = View(session.catalog(snapshot), session.tables(snapshot))
     subject = _subject(view, call, algorithm)
     options = session.runtime.options
-    is_local = call.engine is AlgorithmEngine.LOCAL or (
-        call.engine is AlgorithmEngine.AUTO and _fits(subject, options.query_memory_bytes)
+    is_local = call.engine is Engine.LOCAL or (
+        call.engine is Engine.AUTO and _fits(subject, options.query_memory_bytes)
     )
     if is_local:
         budget = Budget(
@@ -114,14 +114,14 @@ def run_algorithm(
         )
         found = in_process(session, subject, algorithm, budget)
     else:
-        found = distributed().run(subject, algorithm)
+        found = distributed(session).run(subject, algorithm)
     table = pa.table({ID: found.ids, algorithm.column: found.values})
     return AlgorithmResult(
         name=algorithm.name,
         edge=subject.edge.name,
         node=subject.node.name,
         commit_id=snapshot.commit.id,
-        engine=AlgorithmEngine.LOCAL if is_local else AlgorithmEngine.SPARK,
+        engine=Engine.LOCAL if is_local else Engine.SPARK,
         table=table,
         rounds=found.rounds,
         is_converged=found.is_converged,

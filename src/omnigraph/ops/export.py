@@ -85,14 +85,14 @@ def export_graph(
 
     A file appears when it is complete, or not at all; a writer that was passed in has what was written so far.
     """
-    chosen = _chosen(session.catalog(snapshot), types)
+    chosen = chosen_types(session.catalog(snapshot), types)
     counts = _Counts(chosen, sum(snapshot.pin(type_.table_key).rows for type_ in chosen), progress)
     if format is ExportFormat.PARQUET:
         if not isinstance(target, str | os.PathLike):
             raise ExportTargetError("a stream", "Parquet is a file for each type; name a directory")
         _export_parquet(session, snapshot, counts, Path(target))
     elif isinstance(target, str | os.PathLike):
-        with _file_errors(str(target)), _replaced(session, Path(target)) as file:
+        with file_errors(str(target)), _replaced(session, Path(target)) as file:
             _export_jsonl(session, snapshot, counts, file)
     else:
         _export_jsonl(session, snapshot, counts, target)
@@ -115,7 +115,8 @@ class _Counts:
             self._progress(ExportProgress(type=type_.name, rows=done, total_rows=self._total))
 
 
-def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]:
+def chosen_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]:
+    """The types of these names, or all: node types then edge types, in declared order; or TypeMissingError."""
     everything: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
     if names is None:
         return everything
@@ -171,11 +172,11 @@ def _export_jsonl(session: Session, snapshot: Snapshot, counts: _Counts, out: Bi
     tables = session.tables(snapshot)
     for type_ in counts.types:
         for rows in ordered_rows(tables.table(type_.table_key), type_):
-            out.writelines(_pieces(json_lines(type_, rows)))
+            out.writelines(large_pieces(json_lines(type_, rows)))
             counts.add(type_, rows.num_rows)
 
 
-def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+def large_pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes, in pieces that are worth a write; a line with a large blob is not copied once more."""
     parts: list[bytes] = []
     held = 0
@@ -195,7 +196,7 @@ def _export_parquet(session: Session, snapshot: Snapshot, counts: _Counts, direc
         path = parquet_path(directory, type_)
         schema = arrow_schema(type_)
         with (
-            _file_errors(str(path)),
+            file_errors(str(path)),
             _replaced(session, path) as file,
             pa_parquet.ParquetWriter(file, schema) as writer,
         ):
@@ -228,7 +229,8 @@ def _replaced(session: Session, path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _file_errors(name: str) -> Iterator[None]:
+def file_errors(name: str) -> Iterator[None]:
+    """What the system refuses to write is an ExportTargetError."""
     try:
         yield
     except OSError as error:

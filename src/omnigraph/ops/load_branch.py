@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError
+from omnigraph.commit.branch_names import check_branch_name
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.repeats import earlier_try
 from omnigraph.ops.branch import drafted
@@ -27,6 +28,7 @@ def load_on_new_branch(
         BranchMissingError: There is no branch `source`.
     """
     session.check_writable()
+    check_branch_name(branch)
     if call.is_dry_run:
         session.branches.check_name(branch)
         return replace(load(session.on(source), call, reader), branch=branch)

@@ -74,19 +74,18 @@ class BadInputNameError(OmnigraphError):
 
 
 class TypeKindError(OmnigraphError):
-    """Rows of a node type are given as edges, or the other way round."""
+    """Rows of a node type are given as edges, or the other way round; `given_as` is `nodes` or `edges`."""
 
     kind = Kind.USAGE
     code = "type_kind"
 
-    def __init__(self, name: str, is_edge: bool) -> None:
-        super().__init__(name, is_edge)
-        self.name, self.is_edge = name, is_edge
+    def __init__(self, name: str, given_as: str) -> None:
+        super().__init__(name, given_as)
+        self.name, self.given_as = name, given_as
 
     def __str__(self) -> str:
-        if self.is_edge:
-            return f"`{self.name}` is an edge type, and its rows are given as nodes; give them by `edges` (--edge)"
-        return f"`{self.name}` is a node type, and its rows are given as edges; give them by `nodes` (--node)"
+        found, way_out = ("a node", "`nodes` (--node)") if self.given_as == "edges" else ("an edge", "`edges` (--edge)")
+        return f"`{self.name}` is {found} type, and its rows are given as {self.given_as}; give them by {way_out}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +247,7 @@ def type_of(source: TypedSource, catalog: Catalog) -> AnyType:
     found = catalog.edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
     if found is None:
         if source.type in (catalog.nodes if source.is_edge else catalog.edges):
-            raise TypeKindError(source.type, not source.is_edge)
+            raise TypeKindError(source.type, "edges" if source.is_edge else "nodes")
         raise TypeMissingError(source.type, closest(source.type, known))
     return found
 

@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from omnigraph.lang.literals import (
     BoolLiteral,
@@ -90,6 +90,8 @@ def from_json(type_: ValueType, value: object, *, nullable: bool = False) -> Val
         case ListOf(element=element):
             if not isinstance(value, list | tuple):
                 return _unlike(type_, value)
+            if _are_all_plain(element, value):
+                return tuple(value)
             return _each(value, lambda item: _scalar_from_json(element, item))
         case VectorOf():
             return _vector(type_, value)
@@ -264,6 +266,17 @@ def _vector(type_: VectorOf, value: object) -> tuple[Value, ...] | Misfit:
         if all(map(math.isfinite, packed)):
             return packed
     return _each(value, lambda item: _float(Scalar.F32, item))
+
+
+def _are_all_plain(element: Scalar, items: Sequence[Any]) -> bool:
+    """Whether every item is its own value already; asked of all at once, as a list may have a million."""
+    kinds = set(map(type, items))
+    if element.is_integer and kinds == {int}:
+        low, high = INTEGER_RANGES[element]
+        return bool(low <= min(items) and max(items) <= high)
+    if element is Scalar.F64 and kinds == {float}:
+        return all(map(math.isfinite, items))
+    return element is Scalar.STRING and kinds == {str} and all(map(str.isascii, items))
 
 
 def _each(items: Sequence[object], convert: Callable[..., Value | Misfit]) -> tuple[Value, ...] | Misfit:

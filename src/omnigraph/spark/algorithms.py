@@ -22,14 +22,27 @@ from omnigraph.ops.algorithm_call import (
     TriangleCount,
 )
 from omnigraph.ops.algorithms import Subject, Values
+from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType
+from omnigraph.spark.failures import surfacing
+from omnigraph.spark.graph import SparkGraph
 
 _LOCAL_BITS = 33
 """Spark's increasing ids have the number of the row within its partition in so many low bits."""
 
 Frames = Callable[[AnyType, list[str]], DataFrame]
 """Some columns of a type's table, in the state that an algorithm is over."""
+
+
+def on(session: Session) -> "SparkAlgorithms":
+    """The algorithms over a graph."""
+
+    def frames(subject: Subject) -> Frames:
+        graph = SparkGraph(session, subject.snapshot)
+        return lambda type_, columns: graph.table(type_.name, columns=columns)
+
+    return SparkAlgorithms(frames)
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,10 @@ class SparkAlgorithms:
 
     def run(self, subject: Subject, algorithm: Algorithm) -> Values:
         """What the algorithm finds, in the order of ids."""
+        with surfacing():
+            return self._run(subject, algorithm)
+
+    def _run(self, subject: Subject, algorithm: Algorithm) -> Values:
         frames = self.frames(subject)
         nodes = _numbered(frames(subject.node, [ID]))
         weight = algorithm.weight if isinstance(algorithm, ShortestPaths) else None

@@ -1,26 +1,30 @@
 """A graph's door to Spark: its types as DataFrames and views of one snapshot, loads, streams and exports."""
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.records import Snapshot
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
+from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, ExportTargetError
 from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
 from omnigraph.ops.load_arguments import TypedData, load_input
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.spark.export import export_on_spark
 from omnigraph.spark.failures import surfacing
 from omnigraph.spark.job import reader
 from omnigraph.spark.place import Place
 from omnigraph.spark.scan import plan_scan, type_named
 from omnigraph.spark.session import session as spark_session
-from omnigraph.spark.source import NAME, STORAGE, register
+from omnigraph.spark.source import CUTS, NAME, STORAGE, register
 from omnigraph.spark.sql import Use, run_sql
 from omnigraph.spark.stream import GraphStream, RowMapping, StreamCall, start_stream
 
@@ -178,15 +182,55 @@ class SparkGraph:
         )
         return start_stream(self._session, frame, call)
 
+    def export(
+        self,
+        target: str | os.PathLike[str] | BinaryIO,
+        *,
+        format: ExportFormat | str = ExportFormat.JSONL,
+        types: Sequence[str] | None = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+    ) -> Exported:
+        """Write this state's rows on executors, below a directory that they all see; `load` takes what this writes.
+
+        Graph JSONL is a directory of files that, one behind the other by name, are what `Graph.export` writes. Parquet
+        is a directory of files for each type. What an earlier export wrote there is replaced.
+
+        Raises:
+            TypeMissingError: The schema of this state has no such type.
+            ExportTargetError: The target can't be written, holds other files, or executors don't see it.
+        """
+        if not isinstance(target, str | os.PathLike):
+            raise ExportTargetError("a stream", "executors write files; name a directory that they all see")
+        return export_on_spark(
+            self._session,
+            self._snapshot,
+            self.spark,
+            self._cut,
+            target,
+            format=chosen("format", ExportFormat, format),
+            types=types,
+            progress=progress,
+        )
+
     # --- frames ----------------------------------------------------------------------------------
 
     def _used(self, type_: AnyType, use: Use) -> DataFrame:
         return self._frame(type_, use.columns, use.where)
 
-    def _frame(self, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
+    def _cut(self, type_: AnyType, cuts: tuple[str, ...]) -> DataFrame:
+        return self._frame(type_, None, None, {CUTS: json.dumps(cuts)})
+
+    def _frame(
+        self,
+        type_: AnyType,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        others: Mapping[str, str] | None = None,
+    ) -> DataFrame:
         plan_scan(self._session, self._snapshot, type_, columns, where)  # mistakes are told here, not by a task
         place = Place.of(self._session)
         options = {
+            **(others or {}),
             "graph": place.uri,
             "type": type_.name,
             "branch": self._snapshot.branch,
@@ -201,3 +245,12 @@ class SparkGraph:
             options[STORAGE] = storage
         with surfacing():
             return self.spark.read.format(NAME).options(**options).load()
+
+
+def on_master(session: Session, snapshot: Snapshot, master: str | None) -> SparkGraph:
+    """A state of a graph on the Spark of a master; None: the active session, or the default.
+
+    Raises:
+        JavaMissingError, SparkNotStartedError, OtherMasterError: There is no such Spark.
+    """
+    return SparkGraph(session, snapshot, spark_session(master))

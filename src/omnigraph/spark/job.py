@@ -14,7 +14,7 @@ from omnigraph.spark.merging import SparkMerge
 from omnigraph.spark.reading import SparkInput
 from omnigraph.spark.records import SparkRecords
 from omnigraph.spark.session import session as spark_session
-from omnigraph.spark.splits import TARGET_BYTES
+from omnigraph.spark.splits import TARGET_BYTES, check_reachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ def reader(master: str | None = None, spark: SparkSession | None = None, loading
     def made(session: Session, call: LoadCall, head: Head) -> Records:
         source = SparkInput(session, call, head, split_bytes=how.split_bytes)
         active = spark if spark is not None else spark_session(master)
+        check_reachable(source.given, str(active.sparkContext.master))
         jobs = LoadJobs(active, source.call, source.frames, how.local_keys, how.local_bytes)
         return SparkMerge(session, source, jobs) if call.mode is LoadMode.MERGE else SparkRecords(session, source, jobs)
 

@@ -13,6 +13,7 @@ from omnigraph.engine.bulk.quarantine import Rejects
 from omnigraph.engine.bulk.refusals import Inputs
 from omnigraph.engine.bulk.scratch import Scratch
 from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.faults import ArmedFaults, Faults, NoFaults
 from omnigraph.ops.load import OPERATION
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import LoadInput, expand_inputs, type_of
@@ -102,7 +103,7 @@ class SparkInput:
             keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
             seed=secrets.randbits(64),
             first_id=(now << JOB_BITS | secrets.randbits(JOB_BITS)) << (80 - JOB_BITS),
-            faults=session.runtime.faults,
+            faults=_for_tasks(session.runtime.faults),
         )
         return armed, phases
 
@@ -148,6 +149,11 @@ class SparkInput:
     def close(self) -> None:
         """Remove what was spooled."""
         self._scratch.close()
+
+
+def _for_tasks(faults: Faults) -> Faults:
+    """Faults that can be sent to another process; what else a test does on the driver stays there."""
+    return faults if isinstance(faults, ArmedFaults) else NoFaults()
 
 
 def _frames(session: Session, call: LoadCall, head: Head) -> Iterator[tuple[FrameSource, DataFrame]]:

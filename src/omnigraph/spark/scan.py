@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from omnigraph.commit.records import Snapshot
 from omnigraph.engine.predicates import Inputs, columns_of, pushed
@@ -20,7 +21,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.query.bind_filter import bind_filter
 from omnigraph.query.expr import Expr
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.types import Scalar, ValueType, VectorOf
 from omnigraph.spark.place import Place
@@ -34,6 +35,8 @@ LEAST_ROWS_PER_TASK = 64 * 1024
 """Fewer are not worth another task, however many cores are idle."""
 BATCH_ROWS = 64 * 1024
 BATCH_FLOATS = 2 * 1024 * 1024
+PART = "@part"
+"""A column that no property can be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +53,14 @@ class Scan:
     """A predicate of the query language: rows for which it is not true are not handed to Spark."""
     now: datetime
     """The instant that `now()` in it means: one for all tasks."""
+    cuts: tuple[str, ...] | None = None
+    """Ids, ascending. When given, a last column `PART` says how many of them a row's id is not below."""
 
     @property
     def schema(self) -> StructType:
         """The columns in Spark's terms."""
-        return spark_schema(self.type, self.columns)
+        own = spark_schema(self.type, self.columns)
+        return own if self.cuts is None else StructType([*own, StructField(PART, IntegerType(), nullable=False)])
 
     def table(self) -> Table:
         """The table, opened in this process."""
@@ -138,7 +144,15 @@ def read_fragments(scan: Scan, fragments: Sequence[int]) -> Iterator[pa.RecordBa
         kept = rows if scan.where is None else holding(rows, scan.where, inputs)
         for batch in _with_blobs(scan, table, kept):
             if batch.num_rows:
-                yield handed_to_spark(batch, schema)
+                whole = batch if scan.cuts is None else batch.append_column(PART, _parts(batch.column(ID), scan.cuts))
+                yield handed_to_spark(whole, schema)
+
+
+def _parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
+    found = np.zeros(len(ids), np.int32)
+    for cut in cuts:
+        found += pc.greater_equal(ids, cut).to_numpy(zero_copy_only=False)
+    return pa.array(found)
 
 
 def _stored_rows(scan: Scan, table: Table, fragments: Sequence[int], where: pc.Expression | None) -> Iterator[pa.Table]:

@@ -10,7 +10,7 @@ Spark's own mode says), `actor`, `message` and, for a batch, `idempotency_key`.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -41,9 +41,11 @@ from omnigraph.spark.types import arrow_for_spark
 NAME = "omnigraph"
 STORAGE = "storage_secrets"
 """Settings of the object store as JSON; Spark shows no option whose name says that it is secret."""
+CUTS = "cuts"
+"""Ids as JSON, by which an export sorts rows into files."""
 _WRITE = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
 _SPARKS_OWN = frozenset({"checkpointlocation", "path"})
-_READ = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
+_READ = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", CUTS, STORAGE})
 
 
 class SourceOptionError(OmnigraphError):
@@ -152,7 +154,8 @@ def _planned(options: Mapping[str, str]) -> Scan:
     type_ = type_named(session.catalog(snapshot), _required(given, "type"))
     columns = given.get("columns")
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    return plan_scan(session, snapshot, type_, names, given.get("filter"))
+    scan = plan_scan(session, snapshot, type_, names, given.get("filter"))
+    return replace(scan, cuts=tuple(json.loads(given[CUTS]))) if CUTS in given else scan
 
 
 def _target(options: Mapping[str, str], *, is_overwrite: bool) -> Target:

@@ -22,12 +22,31 @@ from omnigraph.engine.decoding.sources import COMPRESSED, LINE_ENDINGS, ending_o
 from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, read_typed
 from omnigraph.engine.decoding.typed_lines import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import TypedRows
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ids import Ids
 from omnigraph.ops.load_inputs import GraphLines, OneInput
+from omnigraph.spark.master import is_own_machine
 
 TARGET_BYTES = 64 * 1024 * 1024
 WHOLE = -1
 """The end of a split that is all of its input."""
+
+
+class StreamElsewhereError(OmnigraphError):
+    """A stream or a table in memory is to be loaded by a Spark on other machines, which can't read what is here."""
+
+    kind = Kind.USAGE
+    code = "stream_elsewhere"
+
+    def __init__(self, name: str, master: str) -> None:
+        super().__init__(name, master)
+        self.name, self.master = name, master
+
+    def __str__(self) -> str:
+        return (
+            f"`{self.name}` is with this process only, and Spark on `{self.master}` can't read it; write it to a file"
+            " that all of its machines can read"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +78,17 @@ def spooled(inputs: Sequence[OneInput], directory: Path) -> list[OneInput]:
     A stream is read here, once and to its end. What messages call it stays.
     """
     return [_spooled(one, directory / f"{number:05}") for number, one in enumerate(inputs)]
+
+
+def check_reachable(inputs: Sequence[OneInput], master: str) -> None:
+    """StreamElsewhereError if tasks on that master could not read what is spooled for them."""
+    if is_own_machine(master):
+        return
+    for one in inputs:
+        if isinstance(one.source, TypedTable) or (
+            isinstance(one.source, GraphLines) and not isinstance(one.source.data, Path)
+        ):
+            raise StreamElsewhereError(one.name, master)
 
 
 def plan_splits(inputs: Sequence[OneInput], *, target_bytes: int = TARGET_BYTES) -> list[Split]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.errors import Kind, OmnigraphError
@@ -22,6 +22,7 @@ from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import LoadInput, TypedSource
 from omnigraph.ops.load_reading import read_here
 from omnigraph.ops.session import Session
+from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.spark.failures import surfacing
 from omnigraph.spark.job import reader
@@ -213,7 +214,11 @@ def check_mapping(mapping: Rows, catalog: Catalog) -> None:
 
 
 def mapped(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distinct: bool) -> Mapping[str, DataFrame]:
-    """The rows of each type. With `is_distinct`, equal rows of a type are one: many events name the same node."""
+    """The rows of each type.
+
+    With `is_distinct`, equal rows are one where they say which row they are: many events name the same node. Rows
+    that get an id each stay as many as they are.
+    """
     if isinstance(mapping, str):
         return {mapping: batch}
     if callable(mapping):
@@ -222,7 +227,8 @@ def mapped(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distin
     found: dict[str, DataFrame] = {}
     for name, rows in mapping.items():
         frame = reduce(DataFrame.unionByName, [_chosen(batch, columns) for columns in _several(rows)])
-        found[name] = frame.distinct() if is_distinct else frame
+        has_ids = bool(type_named(catalog, name).key) or ID in frame.columns
+        found[name] = frame.distinct() if is_distinct and has_ids else frame
     return found
 
 

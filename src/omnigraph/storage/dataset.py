@@ -92,6 +92,14 @@ class Table:
         with self._reading():
             return int(dataset.count_rows(filter=where))
 
+    def count_values(self, column: str, fragments: Sequence[int]) -> int:
+        """How many rows of these fragments have a value in a column."""
+        dataset = self.handles.open(self.path, self.version)
+        has_value = f"`{column}` is not null"  # as text, because Lance does not take an expression over vectors
+        with self._reading():
+            scanner = dataset.scanner(columns=[], filter=has_value, fragments=self._named(fragments), with_row_id=True)
+            return int(scanner.count_rows())
+
     def scan(
         self,
         columns: Sequence[str] | None = None,

@@ -15,7 +15,7 @@ from lance.optimize import CompactionTask
 from omnigraph.errors import OmnigraphError
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.index_staging import build_segment
+from omnigraph.storage.index_staging import IndexUntrainableError, build_segment
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.rewriting import Rewritten
 from omnigraph.storage.staging import Witness, open_files
@@ -72,9 +72,10 @@ def build(table: Table, segment: SegmentBuild) -> str:
     """Build a segment, as text; IndexUntrainableError where vectors can't be learnt from."""
     settings: dict[str, object] = {}
     if segment.kind == VECTOR_INDEX:
-        wanted = set(segment.fragments)
-        rows = sum(one.rows - one.deleted for one in table.fragments() if one.number in wanted)
-        settings = {"metric": "cosine", "num_partitions": max(1, min(isqrt(rows), _MOST_PARTITIONS))}
+        vectors = table.count_values(segment.column, segment.fragments)
+        if not vectors:
+            raise IndexUntrainableError(table.path, segment.name)
+        settings = {"metric": "cosine", "num_partitions": max(1, min(isqrt(vectors), _MOST_PARTITIONS))}
     return build_segment(table, segment.column, segment.kind, segment.name, segment.fragments, settings)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.operators.distinct import distinct
 from omnigraph.engine.operators.links import Links
 from omnigraph.engine.operators.sweep import list_sums
 from omnigraph.engine.operators.values import rows_where
@@ -70,9 +71,10 @@ class Candidates:
         self._asked += len(positions)
         if self._dense is not None or self._asked * _FEW >= self.size:
             return self.by_position().take(positions)
-        distinct, rows = np.unique(positions, return_inverse=True)
-        found, weight = self._passing(distinct)
-        return _spread(np.searchsorted(distinct, found), weight, len(distinct))[rows]
+        each = positions if bool((positions[1:] > positions[:-1]).all()) else distinct(positions)
+        found, weight = self._passing(each)
+        weighed = _spread(_places(each, found, self.size), weight, len(each))
+        return weighed if each is positions else weighed.take(_places(each, positions, self.size))
 
     def by_position(self) -> NDArray[np.bool_] | Counts:
         """As `weigh`, of every row; there is something to weigh."""

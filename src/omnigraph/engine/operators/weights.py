@@ -86,17 +86,14 @@ def sums_by_position(positions: Positions, weight: Counts | None, size: int) -> 
 
 def sums_of_equal(keys: NDArray[np.int64], weight: Counts | None) -> tuple[NDArray[np.int64], Counts]:
     """The distinct keys, ascending, and for each the sum of its rows' weights."""
-    if weight is None:
-        found, counts = np.unique(keys, return_counts=True)
-        return found, counts.astype(np.int64, copy=False)
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
+    order = None if weight is None else np.argsort(keys, kind="stable")
+    ordered = np.sort(keys) if order is None else keys[order]
     is_first = np.empty(len(keys), np.bool_)
     is_first[:1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     starts = np.flatnonzero(is_first)
     runs = np.diff(np.append(starts, len(keys)))
-    return ordered[starts], segment_sums(weight[order], runs)
+    return ordered[starts], runs if weight is None or order is None else segment_sums(weight[order], runs)
 
 
 def packed(columns: Sequence[Positions], sizes: Sequence[int]) -> NDArray[np.int64] | None:

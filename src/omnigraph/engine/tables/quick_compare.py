@@ -58,9 +58,9 @@ def quick_compare(
     values, valid = columns.numbers(name, budget)
     stored = pa.scalar(given, arrow_type(column.type))
     wanted = values.dtype.type(stored.value if column.type in (Scalar.DATE, Scalar.DATETIME) else stored.as_py())
-    found: NDArray[np.bool_] = _OPS[op](values if at is None else values[at], wanted)
+    found: NDArray[np.bool_] = _OPS[op](values if at is None else values.take(at), wanted)
     if valid is not None:
-        found &= valid if at is None else valid[at]
+        found &= valid if at is None else valid.take(at)
     return found
 
 

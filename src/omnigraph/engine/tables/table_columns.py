@@ -20,6 +20,8 @@ from omnigraph.storage.dataset import IndexCoverage, Table, is_blob
 T = TypeVar("T")
 
 _MOST_TEXT = 2**31 - 1
+_STORED = {pa.timestamp("us", "UTC"): np.int64, pa.date32(): np.int32}
+"""The numbers behind instants and dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +184,7 @@ def joined(chunks: list[pa.Array], type_: pa.DataType) -> pa.Array:
 
 
 def _numbers(raw: pa.Array) -> NDArray[np.generic]:
-    stored = {pa.timestamp("us", "UTC"): np.int64, pa.date32(): np.int32}.get(raw.type)
-    dtype: np.dtype[np.generic] = np.dtype(stored or raw.type.to_pandas_dtype())
+    dtype: np.dtype[np.generic] = np.dtype(_STORED.get(raw.type) or raw.type.to_pandas_dtype())
     if not len(raw):
         return np.zeros(0, dtype)
     return frozen(np.frombuffer(raw.buffers()[1], dtype, len(raw) + raw.offset)[raw.offset :])

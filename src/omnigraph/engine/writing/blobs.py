@@ -92,16 +92,17 @@ def stored_batches(type_: AnyType, rows: pa.Table, table: Table, given: GivenBlo
         yield from part.cast(schema).combine_chunks().to_batches()
 
 
-def stored_by_id(type_: AnyType, table: Table) -> Iterator[pa.RecordBatch]:
+def stored_by_id(type_: AnyType, table: Table, within: range | None = None) -> Iterator[pa.RecordBatch]:
     """All rows of a table by id, with their blobs; at most about `BATCH_BYTES` of them, or one row, at once.
 
-    Held together are the ids, and where the blobs lie.
+    Held together are the ids, and where the blobs lie. With `within`, only the rows of these places in that order.
     """
     schema = arrow_schema(type_)
     names = blob_names(type_)
     plain = [name for name in schema.names if name not in names]
     found = referring(type_, table.scan([ID, *names], with_address=True))
     order = pc.sort_indices(found.column(ID))
+    order = order if within is None else order.slice(within.start, len(within))
     references = found.select(names).take(order)
     for start, end in slices(_sizes(references, names)):
         part = table.take(order.slice(start, end - start), plain)

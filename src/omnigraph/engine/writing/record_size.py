@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.json_rows import json_lines
 from omnigraph.engine.writing.blobs import REFERENCE, blob_names
+from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import VectorOf
 
@@ -31,10 +32,10 @@ _FLOAT = 16
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """A row whose record has too many bytes, and the property that has most of them."""
+    """A row whose record has too many bytes, and the column that has most of them."""
 
     row: int
-    property: str
+    column: str
     size: int
 
 
@@ -44,19 +45,24 @@ def longest_line(blobs: int) -> int:
 
 
 def too_large(type_: AnyType, rows: pa.Table) -> Iterator[TooLarge]:
-    """The rows whose records are too large without their blobs; a vector that is still to be computed counts too."""
+    """The rows whose records are too large without their blobs; a vector that is still to be computed counts too.
+
+    Rows without all columns of the type are no records, and tell nothing.
+    """
+    if not set(arrow_schema(type_).names) <= set(rows.schema.names):
+        return
     suspects = np.flatnonzero(_most_bytes(type_, rows) > MAX_RECORD_BYTES)
     for row in suspects.tolist():
         one = _without_blobs(type_, rows.slice(row, 1))
         size = len(next(json_lines(type_, one))) - 1 + _to_be_computed(type_, one)
         if size > MAX_RECORD_BYTES:
-            largest = max(type_.properties, key=lambda p: one.column(p.name).nbytes)
-            yield TooLarge(row, largest.name, size)
+            largest = max(reversed(one.schema.names), key=lambda name: one.column(name).nbytes)
+            yield TooLarge(row, largest, size)
 
 
 def large_blobs(type_: AnyType, rows: pa.Table) -> Iterator[TooLarge]:
     """The rows with a blob that is too large, as far as their columns tell."""
-    for name in blob_names(type_):
+    for name in [name for name in blob_names(type_) if name in rows.schema.names]:
         column = rows.column(name)
         sizes = pc.struct_field(column, "size") if column.type == REFERENCE else pc.binary_length(column)
         for row in pc.indices_nonzero(pc.greater(sizes, MAX_BLOB_BYTES)).to_pylist():
@@ -88,7 +94,9 @@ def _most_bytes(type_: AnyType, rows: pa.Table) -> npt.NDArray[np.int64]:
     fixed += sum(p.type.size * _FLOAT for p in type_.properties if isinstance(p.type, VectorOf))
     texts = [column for column in rows.columns if pa.types.is_string(column.type)]
     lists = [column for column in rows.columns if pa.types.is_list(column.type)]
-    longest = sum(int(lengths.max(initial=0)) for lengths in map(_text_bytes, texts))
+    longest = sum(
+        max((int(np.diff(_text_ends(one)).max(initial=0)) for one in text.chunks), default=0) for text in texts
+    )
     most = fixed + longest * _ESCAPED + sum(int(sizes.max(initial=0)) for sizes in map(_list_bytes, lists))
     if most <= MAX_RECORD_BYTES:
         return np.full(1, most, np.int64)
@@ -105,11 +113,11 @@ def _text_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *(np.diff(_text_ends(chunk)) for chunk in column.chunks)])
 
 
-def _text_ends(texts: pa.Array) -> npt.NDArray[np.int64]:
+def _text_ends(texts: pa.Array) -> npt.NDArray[np.int32]:
     """Where each text begins, and where the last one ends."""
     if not len(texts):
-        return np.zeros(1, np.int64)
-    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+        return np.zeros(1, np.int32)
+    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
 
 
 def _list_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
@@ -119,6 +127,6 @@ def _list_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
         ends = np.asarray(chunk.offsets, np.int64)
         sizes = np.diff(ends) * _NUMBER
         if pa.types.is_string(chunk.values.type):
-            sizes += np.diff(_text_ends(chunk.values)[ends]) * _ESCAPED
+            sizes += np.diff(_text_ends(chunk.values)[ends]).astype(np.int64) * _ESCAPED
         parts.append(sizes)
     return np.concatenate(parts)

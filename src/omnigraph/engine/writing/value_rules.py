@@ -9,12 +9,14 @@ import pyarrow.compute as pc
 from omnigraph.engine.writing.embedded import missing_message
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES, MAX_RECORD_BYTES, large_blobs, too_large
 from omnigraph.engine.writing.violations import Findings, quoted
-from omnigraph.schema.arrow import ID
+from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
 from omnigraph.schema.patterns import compile_pattern
 from omnigraph.schema.types import EnumOf
 
 _MOST_VALUES = 20
+_ENDS = {SRC: "from", DST: "to"}
+"""What records call these columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +109,16 @@ def _too_large(type_: AnyType, rows: pa.Table) -> Iterator[BrokenValue]:
     for one in too_large(type_, rows):
         message = (
             f"{type_.name} {quoted(ids[one.row].as_py())} has {one.size} bytes as a record, and {MAX_RECORD_BYTES} is"
-            f" the most; `{one.property}` has most of them: shorten it, or keep it in a Blob"
+            f" the most; `{_ENDS.get(one.column, one.column)}` has most of them: shorten it, or keep it in a Blob"
         )
-        yield BrokenValue(one.row, "size", one.property, rows.column(one.property)[one.row].as_py(), message)
+        value = rows.column(one.column)[one.row].as_py()
+        yield BrokenValue(one.row, "size", _ENDS.get(one.column, one.column), value, message)
     for one in large_blobs(type_, rows):
         message = (
-            f"{type_.name}.{one.property} of {quoted(ids[one.row].as_py())} has {one.size} bytes, and"
+            f"{type_.name}.{one.column} of {quoted(ids[one.row].as_py())} has {one.size} bytes, and"
             f" {MAX_BLOB_BYTES} is the most for a Blob; keep it in parts"
         )
-        yield BrokenValue(one.row, "size", one.property, None, message)
+        yield BrokenValue(one.row, "size", one.column, None, message)
 
 
 def _offending(

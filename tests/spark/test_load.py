@@ -1,0 +1,318 @@
+"""Loads on Spark: one commit or nothing, exactly once, whatever tasks, executors and callers do."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import omnigraph as og
+from crash.jobs import leftovers
+from load_calls import Record, edge, files_below, loaded, node, person, source
+from mutating import column, new_graph, rows, run
+from omnigraph.commit.notes import PhaseClosedError
+from omnigraph.faults import ArmedFaults
+from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, LoadMode, LoadResult, Progress, TypedSource
+from omnigraph.spark.failures import JobCancelledError
+from omnigraph.spark.job import SparkLoading
+from omnigraph.spark.reading import SparkInput
+from omnigraph.spark.task import Staging, worked_on
+from spark_loading import APART, exported, file_of, left_over, spark_loaded
+from worlds import runtime
+
+PEOPLE = [*(person(f"p{number}", age=number) for number in range(40))]
+KNOWS = [*(edge("Knows", f"p{number}", f"p{number * 7 % 40}") for number in range(40))]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return new_graph(tmp_path)
+
+
+def opened(graph: og.Graph, faults: object) -> og.Graph:
+    """Another handle, with faults."""
+    return og.open_graph(graph.uri, runtime=replace(runtime(), faults=faults))  # type: ignore[arg-type]
+
+
+def settled(graph: og.Graph) -> None:
+    """Nothing is left but what commits use."""
+    assert left_over(graph) == []
+    assert leftovers(graph._session, ("nodes", "edges"))["orphans"] == []
+
+
+# --- what it gives -----------------------------------------------------------------------------------
+
+
+def test_splits_on_executors_and_on_the_driver_give_one_commit(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path
+) -> None:
+    data = file_of(tmp_path, *KNOWS, *PEOPLE)
+
+    result = spark_loaded(spark, graph, "append", data, APART)
+
+    assert result.commit_id == graph.snapshot().commit.id
+    assert (result.nodes["Person"].inserted, result.edges["Knows"].inserted) == (40, 40)
+    assert len(rows(graph, "Person")) == len(rows(graph, "Knows")) == 40
+    settled(graph)
+
+
+def test_rows_of_a_data_frame_are_loaded(spark: SparkSession, graph: og.Graph) -> None:
+    people = spark.range(100).selectExpr("concat('p', id) as name", "cast(id % 90 as int) as age")
+    knows = spark.range(100).selectExpr("concat('p', id) as `from`", "concat('p', 99 - id) as `to`")
+    given = LoadInput(
+        typed=(
+            TypedSource(type="Person", is_edge=False, data=people),
+            TypedSource(type="Knows", is_edge=True, data=knows),
+        )
+    )
+
+    result = spark_loaded(spark, graph, "append", given)
+
+    assert (result.nodes["Person"].inserted, result.edges["Knows"].inserted) == (100, 100)
+    assert sorted(column(graph, "Knows", "src")) == sorted(f"p{number}" for number in range(100))
+    settled(graph)
+
+
+def test_a_bad_row_of_a_data_frame_is_told_with_its_partition(spark: SparkSession, graph: og.Graph) -> None:
+    people = spark.range(0, 10, 1, 2).selectExpr("concat('p', id % 9) as name", "cast(id as int) as age")
+    given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=people),))
+
+    with pytest.raises(LoadError) as refused:
+        spark_loaded(spark, graph, "append", given)
+
+    told = [str(problem) for problem in refused.value.problems]
+    first = "first in <nodes Person, partition 0>, row 1"
+    assert told == [f"<nodes Person, partition 1>, row 5: Person 'p0' is there twice: {first}"]
+    settled(graph)
+
+
+def test_a_stream_is_loaded_once(spark: SparkSession, graph: og.Graph) -> None:
+    result = spark_loaded(spark, graph, "append", LoadInput(graph=(source(*PEOPLE),)))
+
+    assert result.nodes["Person"].inserted == 40
+    settled(graph)
+
+
+def test_a_request_that_comes_twice_is_done_once(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    data = file_of(tmp_path, *PEOPLE)
+
+    first = spark_loaded(spark, graph, "append", data, idempotency_key="k")
+    second = spark_loaded(spark, graph, "append", data, idempotency_key="k")
+
+    assert first == second
+    assert len(rows(graph, "Person")) == 40
+
+
+def test_blobs_by_uri_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "a").write_bytes(b"abc")
+    options = replace(runtime().options, blob_sources=(f"file://{tmp_path}/blobs",))
+    graph = og.create_graph(
+        str(tmp_path / "g"), "node Doc { name: String @key  body: Blob? }", runtime=replace(runtime(), options=options)
+    )
+    good = [node("Doc", name=f"d{number}", body=f"file://{tmp_path}/blobs/a") for number in range(5)]
+    data = file_of(tmp_path, *good, node("Doc", name="d0", body=f"file://{tmp_path}/blobs/a"))
+
+    result = spark_loaded(spark, graph, "append", data, on_error=tmp_path / "bad", max_errors=None)
+
+    assert (result.nodes["Doc"].inserted, result.rejected) == (5, 1)
+    assert [graph.blob("Doc", f"d{number}", "body") for number in range(5)] == [b"abc"] * 5
+    assert f"file://{tmp_path}/blobs/a" in (tmp_path / "bad" / "rejected.jsonl").read_text()
+    settled(graph)
+
+
+# --- tasks that fail, come twice, or come too late ------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", ["task.begun", "task.staged"])
+@pytest.mark.parametrize("action", ["error", "kill"])
+def test_tasks_that_fail_and_are_tried_again_load_every_row_once(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path, action: str, point: str
+) -> None:
+    data = file_of(tmp_path, *KNOWS[:9], *PEOPLE)
+
+    result = spark_loaded(spark, opened(graph, ArmedFaults(point, action)), "append", data)
+
+    assert result.nodes["Person"].inserted == 40
+    assert len(rows(graph, "Person")) == 40
+    settled(graph)
+
+
+def test_what_two_tasks_of_one_split_write_is_loaded_once(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is done before the phase is: its files go with the phase."""
+    data = file_of(tmp_path, *PEOPLE)
+    take_over = SparkInput.take_over
+
+    def beside(given: SparkInput, *rest: object) -> object:
+        assert [one.split for one in worked_on(given.spec, 1, [0, 1], Staging())] == [0, 1]
+        return take_over(given, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SparkInput, "take_over", beside)
+    spark_loaded(spark, graph, "append", data)
+
+    assert len(rows(graph, "Person")) == 40
+    settled(graph)
+
+
+def test_a_task_that_outlives_its_phase_leaves_nothing(graph: og.Graph, tmp_path: Path) -> None:
+    """One has begun before the phase is closed, and is done with a file behind that; another begins behind it."""
+    call = LoadCall(
+        input=LoadInput(graph=(GraphSource(data=file_of(tmp_path, *PEOPLE)),)), mode=LoadMode.APPEND, actor="test"
+    )
+    before = files_below(graph)
+    given = SparkInput(graph._session, call, graph._session.head(), split_bytes=200)
+    armed, phases = given.begin(keeps_staged=True)
+    late = Path(graph.uri, "nodes", "late.lance")
+
+    with phases.opened() as phase:
+        note = given.spec.worker().note(phase.number, 0)
+    late.write_bytes(b"x")
+    with pytest.raises(PhaseClosedError):
+        note.made(["nodes/late.lance"])
+    with pytest.raises(PhaseClosedError):
+        list(worked_on(given.spec, phase.number, [0], Staging()))
+    armed.lease.disarm()
+    given.close()
+
+    assert files_below(graph) == before
+
+
+# --- callers that give up ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_an_interrupted_load_leaves_nothing_and_the_next_one_works(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path, mode: str
+) -> None:
+    data = file_of(tmp_path, *PEOPLE * 200 if mode == "merge" else PEOPLE)
+    before = files_below(graph)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.phase == "read":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        spark_loaded(spark, graph, mode, data, progress=interrupt)
+    after = files_below(graph)
+    result = spark_loaded(spark, graph, "append", file_of(tmp_path, *PEOPLE, name="again.jsonl"))
+
+    assert after == before
+    assert result.nodes["Person"].inserted == 40
+    settled(graph)
+
+
+def test_a_job_that_somebody_cancels_leaves_nothing(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    data = file_of(tmp_path, *PEOPLE * 400)
+    before = files_below(graph)
+
+    def cancel(progress: Progress) -> None:
+        if progress.phase == "read":
+            spark.sparkContext.cancelAllJobs()
+
+    with pytest.raises((JobCancelledError, LoadError)) as failed:
+        spark_loaded(spark, graph, "append", data, SparkLoading(split_bytes=2000), progress=cancel)
+
+    assert isinstance(failed.value, JobCancelledError)
+    assert files_below(graph) == before
+
+
+def test_a_task_that_fails_for_good_is_one_readable_message(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path
+) -> None:
+    data = tmp_path / "people.parquet"
+    data.write_bytes(b"this is not Parquet")
+    given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data),))
+    before = files_below(graph)
+
+    with pytest.raises(og.OmnigraphError) as failed:
+        spark_loaded(spark, graph, "append", given)
+
+    assert failed.value.code == "file_damaged"
+    assert "Traceback" not in str(failed.value)
+    assert files_below(graph) == before
+
+
+# --- others at work ------------------------------------------------------------------------------------
+
+
+class Meanwhile:
+    """Faults that do something else, once, when the load has staged its rows; and count the phases."""
+
+    def __init__(self, first: Callable[[], object]) -> None:
+        self._waiting = [first]
+        self.reached: list[str] = []
+
+    def reach(self, point: str) -> None:
+        """Called on the driver."""
+        self.reached.append(point)
+        if point == "publish.staged" and self._waiting:
+            self._waiting.pop()()
+
+
+Outcome = LoadResult | str
+
+
+def outcome(call: Callable[[], LoadResult]) -> Outcome:
+    """The result without its commit, or what is said, without versions."""
+    try:
+        return replace(call(), commit_id=None)
+    except LoadError as error:
+        return str(error)
+    except og.OmnigraphError as error:
+        return f"{error.code}: {getattr(error, 'table_key', '')} {getattr(error, 'reason', error)}"
+
+
+RACES: dict[str, tuple[str, str, list[Record]]] = {
+    "others insert other rows": ('insert Person { name: "z" }', "append", [person("n"), edge("Knows", "n", "a")]),
+    "the id is taken": ('insert Person { name: "n" }', "append", [person("n")]),
+    "the id was moved, not taken": ('update Person set { age: 5 } where name = "a"', "append", [person("n")]),
+    "the unique value is taken": ('insert Person { name: "z", email: "x@" }', "append", [person("n", email="x@")]),
+    "the node at the end goes": ('delete Person where name = "b"', "append", [edge("Knows", "a", "b")]),
+    "the last place of the source is taken": (
+        'insert Leads { from: "t", to: "b" }',
+        "append",
+        [edge("Leads", "t", "c")],
+    ),
+    "the overwritten table is changed": ('insert Person { name: "z" }', "overwrite", [person("a"), person("b")]),
+    "a node that goes gets an edge": (
+        'insert Leads { from: "t", to: "c" }',
+        "overwrite",
+        [person("a"), person("b")],
+    ),
+}
+SEED = (
+    'insert Person { name: "a" } insert Person { name: "b" } insert Person { name: "c" }'
+    ' insert Team { name: "t" } insert Leads { from: "t", to: "a" }'
+)
+AFTER_REBASE = frozenset({"others insert other rows", "the id was moved, not taken"})
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_load_beside_another_writer_ends_as_in_one_process(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    other, mode, records = RACES[name]
+    ends: list[tuple[Outcome, list[str]]] = []
+    seen: list[Meanwhile] = []
+
+    for engine in ("local", "spark"):
+        place = tmp_path / engine
+        place.mkdir()
+        graph = new_graph(place)
+        run(graph, SEED)
+        faults = Meanwhile(lambda graph=graph: run(graph, other))  # type: ignore[misc]
+        seen.append(faults)
+        data = file_of(tmp_path, *records)
+        given = LoadInput(graph=(GraphSource(data=data),))
+        beside = opened(graph, faults)
+        if engine == "local":
+            found = outcome(lambda beside=beside, given=given: loaded(beside, mode, inputs=given))  # type: ignore[misc]
+        else:
+            found = outcome(lambda beside=beside, data=data: spark_loaded(spark, beside, mode, data))  # type: ignore[misc]
+        ends.append((found, exported(graph)))
+        settled(graph)
+
+    assert ends[1] == ends[0]
+    if name in AFTER_REBASE:  # the requirements were checked again, and nothing was staged again
+        assert seen[1].reached.count("publish.staged") == seen[1].reached.count("phase.open") == 1

@@ -1,0 +1,180 @@
+"""A cluster of separate processes, as people run one: a master and two workers, reached over the network."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import omnigraph as og
+from omnigraph.config.java import java_of_process
+from omnigraph.spark.home import Home
+from worlds import runtime
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1200)]
+
+SCHEMA = """
+node Person { name: String @key  bio: String }
+edge Knows: Person -> Person { since: I32? }
+"""
+PEOPLE, EDGES = 300_000, 600_000
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+
+
+class Cluster:
+    """A master, and workers that can be killed."""
+
+    def __init__(self, master: str, workers: list["subprocess.Popen[str]"]) -> None:
+        self.master, self.workers = master, workers
+
+    def kill_a_worker(self) -> None:
+        """With its executors, which are in its process group."""
+        os.killpg(self.workers.pop().pid, signal.SIGKILL)
+
+
+@contextmanager
+def daemon(name: str, *arguments: str, directory: Path) -> Iterator["subprocess.Popen[str]"]:
+    """One of Spark's own servers; its log goes to a file."""
+    java_home = Home(directory).java_home(java_of_process())
+    with (directory / "out.log").open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(
+            [SPARK_CLASS, f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0", *arguments],
+            env={**os.environ, "JAVA_HOME": str(java_home), "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def logged(directory: Path, pattern: str) -> str:
+    """What a server's log says, when it has said it."""
+    for _ in range(600):
+        for log in directory.glob("*.log"):
+            found = re.search(pattern, log.read_text(encoding="utf-8", errors="replace"))
+            if found:
+                return found[1]
+        time.sleep(0.1)
+    raise AssertionError(f"{directory} never said {pattern}")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    root = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as stack:
+        (root / "master").mkdir()
+        stack.enter_context(daemon("master.Master", "--port", "0", directory=root / "master"))
+        master = logged(root / "master", r"Starting Spark master at (spark://\S+)")
+        workers = []
+        for number in range(3):
+            place = root / f"worker{number}"
+            place.mkdir()
+            given = ("--cores", "1", "--memory", "1g", "--work-dir", str(place / "work"), master)
+            workers.append(stack.enter_context(daemon("worker.Worker", *given, directory=place)))
+            logged(place, r"(Successfully registered with master)")
+        yield Cluster(master, workers)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """About 80 MB of graph JSONL."""
+    path = tmp_path_factory.mktemp("input") / "people.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for one in range(PEOPLE):
+            file.write(json.dumps({"type": "Person", "data": {"name": f"p{one}", "bio": "x" * 80}}) + "\n")
+        for one in range(EDGES):
+            edge = {"edge": "Knows", "from": f"p{one % PEOPLE}", "to": f"p{one * 7 % PEOPLE}", "data": {"since": one}}
+            file.write(json.dumps(edge) + "\n")
+    return path
+
+
+def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "omnigraph", *arguments],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=900)
+    return process.returncode, out, err
+
+
+def load(graph: og.Graph, source: Path, master: str, mode: str = "append", **variables: str) -> "subprocess.Popen[str]":
+    given = ("load", graph.uri, "--mode", mode, "--data", str(source), "--master", master, "--json")
+    return start(*given, **variables)
+
+
+def is_clean(graph: og.Graph) -> bool:
+    """Whether no operation is under way, and no file of one is left."""
+    left = [path for path in Path(graph.uri, "__recovery").rglob("*") if path.is_file()]
+    return not graph.operations().pending and not left
+
+
+def test_a_cluster_loads_merges_and_answers(cluster: Cluster, graph: og.Graph, source: Path) -> None:
+    code, out, err = finished(load(graph, source, cluster.master))
+    again = finished(load(graph, source, cluster.master, "merge"))
+    asked = start("spark", "sql", "select count(*) as n from Knows", graph.uri, "--master", cluster.master, "--json")
+    answer = json.loads(finished(asked)[1])
+
+    assert (code, err) == (0, "")
+    assert json.loads(out)["edges"]["Knows"]["inserted"] == EDGES
+    assert json.loads(again[1])["nodes"]["Person"]["unchanged"] == PEOPLE
+    assert answer["rows"] == [{"n": 2 * EDGES}]  # edges without a key are new ones each time
+    assert is_clean(graph)
+
+
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(cluster: Cluster, graph: og.Graph, source: Path) -> None:
+    process = load(graph, source, cluster.master)
+    while not list(Path(graph.uri, "__recovery").rglob("*.note")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    cluster.kill_a_worker()
+    code, _, err = finished(process)
+
+    assert (code, err) == (0, "")
+    assert graph.table("Person").count_rows() == PEOPLE
+    assert graph.table("Knows").count_rows() == EDGES
+    assert is_clean(graph)
+
+
+def test_executors_without_omnigraph_are_told_so(cluster: Cluster, graph: og.Graph, source: Path) -> None:
+    bare = str(Path(sys.base_prefix) / "bin" / "python3")
+
+    code, _, err = finished(load(graph, source, cluster.master, PYSPARK_PYTHON=bare))
+
+    assert code == 2
+    assert json.loads(err)["error"]["code"] == "executor_not_ready"
+    assert is_clean(graph)
+
+
+def test_a_master_that_does_not_answer_is_told_so(graph: og.Graph, source: Path) -> None:
+    code, _, err = finished(load(graph, source, "spark://127.0.0.1:9"))
+
+    assert code == 5
+    assert json.loads(err)["error"]["code"] == "spark_not_started"
+    assert graph.table("Person").count_rows() == 0
+    assert is_clean(graph)
