@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.blob import BlobPropertyMissingError, RowMissingError
     from omnigraph.ops.branch import Branch
     from omnigraph.ops.create import PlaceTakenError
+    from omnigraph.ops.diff import Diff
     from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
     from omnigraph.ops.history import BadFilterError
     from omnigraph.ops.load_call import LoadResult
@@ -77,6 +78,7 @@ __all__ = [
     "CommitMissingError",
     "ConflictError",
     "ConstraintError",
+    "Diff",
     "Durability",
     "ExportFormat",
     "ExportTargetError",
@@ -160,6 +162,7 @@ _HOMES = {
     "ops.arguments": ("BadArgumentError",),
     "ops.blob": ("BlobPropertyMissingError", "RowMissingError"),
     "ops.branch": ("Branch",),
+    "ops.diff": ("Diff",),
     "ops.create": ("PlaceTakenError",),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
     "ops.history": ("BadFilterError",),

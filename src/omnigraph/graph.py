@@ -19,6 +19,7 @@ from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
 from omnigraph.ops.blob import read_blob
 from omnigraph.ops.branch import Branch, create_branch, delete_branch, list_branches
 from omnigraph.ops.create import create
+from omnigraph.ops.diff import Diff
 from omnigraph.ops.embed import DEFAULT_BATCH, EmbedCall, EmbedProgress, EmbedResult, embed
 from omnigraph.ops.explain import Explained, explain
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, export_graph
@@ -36,6 +37,7 @@ from omnigraph.ops.optimize import OptimizeCall, OptimizeProgress, OptimizeResul
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.schema_apply import SchemaCall, SchemaResult, apply_schema, plan_schema
 from omnigraph.ops.session import Session
+from omnigraph.ops.states import state_of
 from omnigraph.ops.table import pinned_table
 from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.ops.upkeep_hands import Hands
@@ -153,6 +155,19 @@ class Graph:
             BranchMissingError, CommitMissingError: There is no such branch, or its history has no such commit.
         """
         return show_commit(self._session.on(branch), commit_id)
+
+    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> Diff:
+        """What differs between two states: rows that came, went or say something else. Found as it is asked for.
+
+        A state is a branch (`review`), a commit's id, or a commit or time of a branch (`review@2026-01-31T12:00:00Z`).
+        `types` are the only ones to compare. It costs what differs, however large the tables are.
+
+        Raises:
+            BranchMissingError, CommitMissingError: There is no such state.
+            TypeMissingError: Neither state has a type of that name.
+        """
+        session = self._session
+        return Diff(session, state_of(session, before), state_of(session, after), types)
 
     def query(
         self,

@@ -7,6 +7,7 @@ import pytest
 import omnigraph as og
 from mutating import new_graph, people, run
 from omnigraph.engine.plan import PhysicalPlan
+from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.reading import Reading
 from omnigraph.ops import kept_plans
 from omnigraph.query.ir import ReadQuery
@@ -30,7 +31,6 @@ def graph(tmp_path: Path) -> og.Graph:
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the queries that were planned, in turn."""
     made: list[str] = []
-    plan_read = kept_plans.plan_read
 
     def noted(query: ReadQuery, reading: Reading) -> PhysicalPlan:
         made.append(query.name)

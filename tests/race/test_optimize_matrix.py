@@ -135,3 +135,47 @@ def test_a_row_that_was_written_anew_is_told_from_one_that_was_moved(
 
     assert meanwhile.runs == 2, "it read the new age of c before it wrote"
     assert sum('"age": 7' in line and '"sad"' in line for line in contents(graph)) == 1
+
+
+# --- a change of the schema -------------------------------------------------------------------------------
+
+
+PEOPLE = "node P { k: String @key  n: I64 @index }\n"
+FILLED = "node P { k: String @key  n: I64 @index  m: I32 @default(7) }\n"
+RENAMED = 'node P { k: String @key  nn: I64 @index @rename_from("n") }\n'
+
+
+def numbered(place: Path) -> og.Graph:
+    """Three fragments of a row each."""
+    graph = og.create_graph(str(place), PEOPLE, runtime=runtime())
+    for number in range(3):
+        graph.load([{"type": "P", "data": {"k": f"p{number}", "n": number}}], mode="append")
+    return graph
+
+
+@pytest.mark.parametrize("schema", [FILLED, RENAMED], ids=["filled", "renamed"])
+def test_a_schema_is_changed_although_maintenance_was_faster(tmp_path: Path, schema: str) -> None:
+    graph = numbered(tmp_path / "g")
+    meanwhile = AtPoint("publish.flushed", lambda: optimized(graph))
+
+    opened(graph.uri, faults=meanwhile).apply_schema(schema)
+
+    assert not meanwhile.times
+    assert fragments(graph, "P") == 1
+    assert sorted(graph.table("P").to_table(["id"])["id"].to_pylist()) == ["p0", "p1", "p2"]
+    assert set(indexed_rows(graph).values()) == {1.0}
+
+
+@pytest.mark.parametrize("schema", [FILLED, RENAMED], ids=["filled", "renamed"])
+def test_maintenance_is_planned_again_when_the_schema_was_changed(tmp_path: Path, schema: str) -> None:
+    graph, serial = numbered(tmp_path / "g"), numbered(tmp_path / "serial")
+    serial.apply_schema(schema)
+    meanwhile = AtPoint("publish.flushed", lambda: graph.apply_schema(schema))
+
+    done = opened(graph.uri, faults=meanwhile).optimize()
+
+    assert not meanwhile.times
+    assert not done.has_failed
+    assert fragments(graph, "P") == 1
+    assert contents(graph) == contents(serial)
+    assert set(indexed_rows(graph).values()) == {1.0}

@@ -1,7 +1,6 @@
 """What executors write is what one process writes: the same rows in the same order, in several files."""
 
 import io
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from omnigraph.cli.main import main
 from omnigraph.spark import export as export_module
 from spark_worlds import SCHEMA, all_types_graph, put
-from worlds import runtime
 
 
 @pytest.fixture(scope="module")

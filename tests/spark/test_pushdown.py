@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 import omnigraph as og
 from omnigraph.schema.catalog import AnyType
 from omnigraph.spark.graph import SparkGraph
-from omnigraph.spark.scan import fragment_groups, plan_scan, read_fragments
+from omnigraph.spark.scan import Piece, pieces, plan_scan, read_piece
 from omnigraph.spark.sql import Use, _empty, _leaves, _planned, _predicate, _viewed, planned_uses
 from omnigraph.spark.types import spark_schema
 from omnigraph.storage.dataset import Fragment, io_counts
@@ -106,8 +106,8 @@ class LettersReader(DataSourceReader):
 def read_rows(graph: og.Graph, name: str, columns: list[str] | None, where: str | None) -> list[dict[str, object]]:
     """What the tasks hand to Spark, read in this process."""
     scan = plan_scan(graph._session, graph.snapshot(), type_of(graph, name), columns, where)
-    numbers = [fragment.number for fragment in scan.table().fragments()]
-    return [row for batch in read_fragments(scan, numbers) for row in batch.to_pylist()]
+    whole = Piece(tuple(fragment.number for fragment in scan.table().fragments()))
+    return [row for batch in read_piece(scan, whole) for row in batch.to_pylist()]
 
 
 def test_what_is_handed_down_lets_pass_what_spark_lets_pass(
@@ -221,15 +221,31 @@ def test_views_of_the_session_are_seen_and_left_alone(handle: SparkGraph, spark:
         spark.catalog.dropTempView(name)
 
 
-def test_a_task_reads_as_many_neighbours_as_are_worth_it() -> None:
+def test_a_task_reads_as_many_rows_as_are_worth_it() -> None:
     small = [fragment(number, 40_000) for number in range(8)]
     large = [fragment(number, 1_000_000) for number in range(5)]
 
-    assert fragment_groups([]) == []
-    assert fragment_groups(small, at_least=2) == [(0, 1, 2, 3), (4, 5, 6, 7)]
-    assert fragment_groups(small, at_least=100) == [(number,) for number in range(8)]
-    assert fragment_groups(large) == [(0, 1), (2, 3), (4,)]
-    assert fragment_groups([fragment(0, 5_000_000), *small[1:3]]) == [(0,), (1, 2)]
+    assert pieces([]) == []
+    assert pieces(small, at_least=2) == [Piece((0, 1, 2, 3)), Piece((4, 5, 6, 7))]
+    assert pieces(small, at_least=100) == [Piece((number,)) for number in range(8)]
+    assert pieces(large) == [Piece((0, 1)), Piece((2, 3)), Piece((4,))]
+    halves = [Piece((0,), range(500_000)), Piece((0,), range(500_000, 1_000_000))]
+    assert pieces(large[:1], at_least=2) == halves
+    assert pieces(large[:1], at_least=2, can_cut=False) == [Piece((0,))]
+
+
+@pytest.mark.parametrize("name", ["Thing", "Link"])
+def test_the_pieces_of_a_fragment_are_all_of_it(graph: og.Graph, name: str) -> None:
+    scan = plan_scan(graph._session, graph.snapshot(), type_of(graph, name))
+    for one in scan.table().fragments():
+        rows = one.rows - one.deleted
+        cut = [Piece((one.number,), range(rows // 3)), Piece((one.number,), range(rows // 3, rows))]
+
+        found = [row for piece in cut for batch in read_piece(scan, piece) for row in batch.to_pylist()]
+
+        whole = [row for batch in read_piece(scan, Piece((one.number,))) for row in batch.to_pylist()]
+        assert found == whole
+        assert len(found) == rows
 
 
 def fragment(number: int, rows: int) -> Fragment:

@@ -25,7 +25,7 @@ SCHEMA = """
 node Person { name: String @key  bio: String }
 edge Knows: Person -> Person { since: I32? }
 """
-PEOPLE, EDGES = 300_000, 600_000
+PEOPLE, EDGES, FILES = 120_000, 240_000, 6
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
@@ -97,15 +97,16 @@ def graph(tmp_path: Path) -> og.Graph:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About 80 MB of graph JSONL."""
-    path = tmp_path_factory.mktemp("input") / "people.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for one in range(PEOPLE):
-            file.write(json.dumps({"type": "Person", "data": {"name": f"p{one}", "bio": "x" * 80}}) + "\n")
-        for one in range(EDGES):
-            edge = {"edge": "Knows", "from": f"p{one % PEOPLE}", "to": f"p{one * 7 % PEOPLE}", "data": {"since": one}}
-            file.write(json.dumps(edge) + "\n")
-    return path
+    """Graph JSONL in several files, each of which is a task."""
+    directory = tmp_path_factory.mktemp("input")
+    for number in range(FILES):
+        with (directory / f"{number}.jsonl").open("w", encoding="utf-8") as file:
+            for one in range(number, PEOPLE, FILES):
+                file.write(json.dumps({"type": "Person", "data": {"name": f"p{one}", "bio": "x" * 80}}) + "\n")
+            for one in range(number, EDGES, FILES):
+                edge = {"edge": "Knows", "from": f"p{one % PEOPLE}", "to": f"p{one * 7 % PEOPLE}"}
+                file.write(json.dumps({**edge, "data": {"since": one}}) + "\n")
+    return directory
 
 
 def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":

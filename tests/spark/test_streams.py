@@ -9,15 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import omnigraph as og
 import spark_streaming
+from omnigraph.commit import manifest_log
 from omnigraph.faults import ArmedFaults, InjectedFaultError
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.runtime import Runtime
 from omnigraph.spark import stream as stream_module
-from omnigraph.spark.stream import BadMappingError
+from omnigraph.spark.stream import BadMappingError, Rows
 from spark_streaming import MAPPING, SCHEMA, events, expected, found, run, write_events
 from worlds import FAST, runtime
 
@@ -52,9 +53,9 @@ def forget_last_batch(checkpoint: Path) -> None:
 def test_a_stream_that_fails_at_every_step_ends_with_exactly_the_input(
     graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
-    for point in ("stream.begun", "publish.swapped", "stream.loaded"):
-        armed = Runtime(options=FAST, faults=ArmedFaults(point, "error", 2))
-        with pytest.raises(InjectedFaultError):
+    for point, nth in (("stream.begun", 2), ("publish.swapped", 2), ("stream.loaded", 1)):
+        armed = Runtime(options=FAST, faults=ArmedFaults(point, "error", nth))
+        with pytest.raises((InjectedFaultError, og.OutcomeUnknownError)):
             run(og.open_graph(graph.uri, runtime=armed), spark, incoming, tmp_path / "checkpoint")
     run(graph, spark, incoming, tmp_path / "checkpoint")
 
@@ -74,3 +75,112 @@ def test_a_stream_whose_process_is_killed_goes_on(
     assert killed.returncode == -signal.SIGKILL
     assert after_the_kill == ["0", "1"]
     assert found(graph) == expected(FILES + 1)
+
+
+def test_a_batch_is_known_however_many_commits_came_after_it(
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(graph, spark, incoming, tmp_path / "checkpoint")
+    forget_last_batch(tmp_path / "checkpoint")
+    monkeypatch.setattr(manifest_log, "REMEMBERED_COMMITS", 0)
+
+    run(og.open_graph(graph.uri, runtime=runtime()), spark, incoming, tmp_path / "checkpoint")
+
+    assert found(graph) == expected(FILES)
+
+
+def test_the_data_source_takes_a_stream_exactly_once(
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    people = graph.spark.spark.read.json(str(incoming)).selectExpr("one as name", "batch as seen").distinct()
+    others = people.selectExpr("concat(seen, 'b') as name", "seen").distinct()
+    graph.spark.load(nodes={"Person": people.union(others)}, mode="append")
+    checkpoint = tmp_path / "checkpoint"
+    edges = events(spark, incoming).selectExpr("one as `from`", "other as `to`", "at")
+    sink = edges.writeStream.format("omnigraph").options(
+        graph=graph.uri, type="Saw", checkpointLocation=str(checkpoint)
+    )
+
+    sink.trigger(availableNow=True).start().awaitTermination()
+    forget_last_batch(checkpoint)
+    sink.trigger(availableNow=True).start().awaitTermination()
+
+    assert found(graph) == expected(FILES)
+    assert batches_of(graph) == [str(number) for number in range(FILES)]
+    assert not list(Path(graph.uri, "__recovery").glob("*"))
+
+
+def test_a_bad_record_stops_the_stream_with_its_reason_or_is_put_aside(
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    (incoming / "999.json").write_text('{"batch": null, "one": "x", "other": "y"}\n', encoding="utf-8")
+    frame = events(spark, incoming)
+
+    with pytest.raises(og.LoadError, match=r"`Person\.seen`: expected a whole number .*, got null"):
+        run(graph, spark, incoming, tmp_path / "checkpoint")
+    stopped = found(graph)
+    going_on = graph.spark.stream(
+        frame, MAPPING, checkpoint=tmp_path / "checkpoint", until_empty=True, on_error=tmp_path / "refused"
+    )
+    going_on.wait()
+
+    assert stopped == expected(FILES)
+    assert found(graph) == expected(FILES)
+    assert [path.name for path in (tmp_path / "refused").iterdir()] == [f"batch-{FILES}"]
+
+
+def test_a_large_batch_is_loaded_by_executors(
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_module, "LOCAL_ROWS", 1)
+
+    run(graph, spark, incoming, tmp_path / "checkpoint")
+
+    assert found(graph) == expected(FILES)
+
+
+@pytest.mark.parametrize(
+    "mapping, message",
+    [
+        ({"Persn": {"name": "one"}}, "did you mean `Person`"),
+        ({"Person": []}, "it names no columns"),
+        ({"Person": [{"name": "one", "seen": "batch"}, {"name": "other"}]}, "not all give `seen`"),
+    ],
+)
+def test_a_mapping_that_can_not_be_meant_is_refused(
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, mapping: Rows, message: str
+) -> None:
+    with pytest.raises((BadMappingError, og.TypeMissingError), match=message):
+        graph.spark.stream(events(spark, incoming), mapping, checkpoint=tmp_path / "checkpoint")
+
+
+def test_a_frame_that_ends_is_no_stream(graph: og.Graph, tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(BadArgumentError, match="use `load`"):
+        graph.spark.stream(spark.range(1).toDF("name"), "Person", checkpoint=tmp_path / "checkpoint")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_a_stream_that_is_killed_ten_times_at_random_ends_with_exactly_the_input(
+    graph: og.Graph, tmp_path: Path, spark: SparkSession
+) -> None:
+    files = 60
+    for number in range(files):
+        write_events(tmp_path / "in", number)
+    chance = random.Random(20260105)
+    job = [sys.executable, str(JOB), graph.uri, str(tmp_path / "in"), str(tmp_path / "checkpoint")]
+
+    kills = 0
+    while kills < 10:
+        before = len(graph.commits())
+        with subprocess.Popen(job, start_new_session=True) as process:
+            while len(graph.commits()) == before and process.poll() is None:
+                time.sleep(0.05)
+            time.sleep(chance.uniform(0, 3))
+            assert process.poll() is None, "the stream ended before it was killed: give it more files"
+            os.killpg(process.pid, signal.SIGKILL)
+        kills += 1
+    run(graph, spark, tmp_path / "in", tmp_path / "checkpoint")
+
+    assert found(graph) == expected(files)
+    assert batches_of(graph) == [str(number) for number in range(files)]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.commit.requirement import Tables, Violation, normalised, shown_ids
 from omnigraph.storage.changes import changes_between
-from omnigraph.storage.column_sets import Positions, one_array, places_among, tally
+from omnigraph.storage.column_sets import Positions, is_among, one_array, places_among, tally
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.lookup import rows_with
 
@@ -135,7 +135,9 @@ class NobodyReturns:
             places = keys.places(batch.column(0))
             kept[places[places >= 0]] = True
         missing = wanted.filter(pa.array(~kept))
-        return Violation(self.table_key, f"{shown_ids(missing)} are needed now") if len(missing) else None
+        found = changes.come.filter(pa.array(is_among(changes.come.column(self.column), missing)))
+        ids = one_array(found.column(ID))
+        return Violation(self.table_key, f"the values of {shown_ids(ids)} clash") if len(ids) else None
 
 
 def _met(ids: pa.Array | pa.ChunkedArray, rows: Rows) -> pa.Array:

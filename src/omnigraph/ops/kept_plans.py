@@ -100,8 +100,9 @@ def _planned(query: ReadQuery, catalog: Catalog) -> _Planned:
 def _terms(pattern: Pattern, outside: Mapping[str, str]) -> Iterator[tuple[Mapping[str, str], Expr]]:
     """Every predicate of a pattern and of its blocks, and the types of the variables that it may read."""
     types = {**outside, **{name: type_.name for name, type_ in pattern.types.items()}}
-    filters = [expr for part in (*pattern.nodes, *pattern.hops) for expr in part.filters]
-    for expr in (*filters, *pattern.filters):
+    of_nodes = [expr for node in pattern.nodes for expr in node.filters]
+    of_hops = [expr for hop in pattern.hops for expr in hop.filters]
+    for expr in (*of_nodes, *of_hops, *pattern.filters):
         for term in conjuncts(expr):
             yield types, term
     for absent in pattern.absent:

@@ -170,7 +170,7 @@ class SparkGraph:
             raise BadArgumentError("frame", "a DataFrame that ends", "use `load`, or read it with `spark.readStream`")
         call = StreamCall(
             mapping=mapping,
-            checkpoint=os.fspath(checkpoint),
+            checkpoint=_address(checkpoint),
             every=every,
             until_empty=until_empty,
             name=name,
@@ -245,6 +245,12 @@ class SparkGraph:
             options[STORAGE] = storage
         with surfacing():
             return self.spark.read.format(NAME).options(**options).load()
+
+
+def _address(path: str | os.PathLike[str]) -> str:
+    """A path as this process means it, whatever directory the JVM is in; an address with a scheme as it is."""
+    text = os.fspath(path)
+    return text if "://" in text else str(Path(text).absolute())
 
 
 def on_master(session: Session, snapshot: Snapshot, master: str | None) -> SparkGraph:

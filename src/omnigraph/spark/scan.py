@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ from omnigraph.storage.dataset import Fragment, Table
 
 ROWS_PER_TASK = 2 * 1024 * 1024
 BYTES_PER_TASK = 128 * 1024 * 1024
-"""A task reads fragments of about so many rows or bytes, whichever is reached first, or one that is larger."""
+"""A task reads about so many rows or bytes, whichever is reached first."""
 LEAST_ROWS_PER_TASK = 64 * 1024
 """Fewer are not worth another task, however many cores are idle."""
 BATCH_ROWS = 64 * 1024
@@ -117,30 +118,49 @@ def _bound(text: str, type_: AnyType) -> Expr:
 # --- tasks -------------------------------------------------------------------------------------------
 
 
-def fragment_groups(fragments: Sequence[Fragment], *, at_least: int = 1) -> list[tuple[int, ...]]:
-    """Neighbouring fragments for each task: as many tasks as the size asks for, or `at_least` where that pays."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task reads: these fragments, or some places of the living rows of one."""
+
+    fragments: tuple[int, ...]
+    within: range | None = None
+
+
+def pieces(fragments: Sequence[Fragment], *, at_least: int = 1, can_cut: bool = True) -> list[Piece]:
+    """What each task reads: as many tasks as the size asks for, or `at_least` where that pays.
+
+    Neighbouring fragments go together, and a large one is cut where that can be done.
+    """
     rows = sum(one.rows - one.deleted for one in fragments)
-    share = max(min(ROWS_PER_TASK, rows // max(at_least, 1)), LEAST_ROWS_PER_TASK)
-    groups: list[tuple[int, ...]] = []
+    share = max(min(ROWS_PER_TASK, -(-rows // max(at_least, 1))), LEAST_ROWS_PER_TASK)
+    found: list[Piece] = []
     held: list[int] = []
     held_rows = held_bytes = 0
     for one in fragments:
         living = one.rows - one.deleted
         if held and (held_rows + living > share or held_bytes + one.nbytes > BYTES_PER_TASK):
-            groups.append(tuple(held))
+            found.append(Piece(tuple(held)))
             held, held_rows, held_bytes = [], 0, 0
+        if can_cut and living >= 2 * LEAST_ROWS_PER_TASK and living > share:
+            found += _cut(one.number, living, -(-living // share))
+            continue
         held.append(one.number)
         held_rows, held_bytes = held_rows + living, held_bytes + one.nbytes
-    return [*groups, tuple(held)] if held else groups
+    return [*found, Piece(tuple(held))] if held else found
 
 
-def read_fragments(scan: Scan, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of some fragments for which the predicate is true, in Spark's types."""
+def _cut(number: int, rows: int, count: int) -> list[Piece]:
+    ends = [rows * part // count for part in range(count + 1)]
+    return [Piece((number,), range(start, end)) for start, end in pairwise(ends)]
+
+
+def read_piece(scan: Scan, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece for which the predicate is true, in Spark's types. With a predicate, no piece is cut."""
     table = scan.table()
     inputs = Inputs({}, scan.now)
     where = None if scan.where is None else pushed(scan.where, inputs)
     schema = arrow_for_spark(scan.schema)
-    for rows in _stored_rows(scan, table, fragments, where):
+    for rows in _stored_rows(scan, table, piece, where):
         kept = rows if scan.where is None else holding(rows, scan.where, inputs)
         for batch in _with_blobs(scan, table, kept):
             if batch.num_rows:
@@ -155,13 +175,18 @@ def _parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
     return pa.array(found)
 
 
-def _stored_rows(scan: Scan, table: Table, fragments: Sequence[int], where: pc.Expression | None) -> Iterator[pa.Table]:
+def _stored_rows(scan: Scan, table: Table, piece: Piece, where: pc.Expression | None) -> Iterator[pa.Table]:
     asked = [] if scan.where is None else columns_of(scan.where)
     with_blobs = _has_blobs(scan)
     own = arrow_schema(_narrowed(scan)).names if with_blobs else []
     names = list(dict.fromkeys([*scan.columns, *asked, *own]))
     for batch in table.batches(
-        names, where, batch_rows=_batch_rows(scan), fragments=fragments, with_address=with_blobs
+        names,
+        where,
+        batch_rows=_batch_rows(scan),
+        fragments=piece.fragments,
+        within=piece.within,
+        with_address=with_blobs,
     ):
         yield pa.Table.from_batches([batch])
 

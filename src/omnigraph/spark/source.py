@@ -34,7 +34,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.query import TargetAmbiguousError
 from omnigraph.spark.failures import carrying
 from omnigraph.spark.place import Place
-from omnigraph.spark.scan import Scan, fragment_groups, plan_scan, read_fragments, type_named
+from omnigraph.spark.scan import Piece, Scan, pieces, plan_scan, read_piece, type_named
 from omnigraph.spark.sink import BatchSink, StreamSink, Target
 from omnigraph.spark.types import arrow_for_spark
 
@@ -95,24 +95,26 @@ class OmnigraphSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a DataFrame."""
-        target = _target(dict(self.options), is_overwrite=overwrite)
-        return BatchSink(target, arrow_for_spark(schema), str(ULID()))
+        with carrying():
+            target = _target(dict(self.options), is_overwrite=overwrite)
+            return BatchSink(target, arrow_for_spark(schema), str(ULID()))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """The writer of a streaming DataFrame."""
-        target = _target(dict(self.options), is_overwrite=overwrite)
-        return StreamSink(target, arrow_for_spark(schema), str(ULID()))
+        with carrying():
+            target = _target(dict(self.options), is_overwrite=overwrite)
+            return StreamSink(target, arrow_for_spark(schema), str(ULID()))
 
 
 @dataclass(frozen=True, slots=True)
-class Fragments(InputPartition):
+class Part(InputPartition):
     """What one task reads."""
 
-    numbers: tuple[int, ...]
+    piece: Piece
 
 
 class ScanReader(DataSourceReader):
-    """Reads fragments of one pin.
+    """Reads a type at one pin.
 
     It takes no filters from Spark (`pushFilters`), because Spark 4.3 keeps those of one use of a DataFrame for every
     other: after `df.where(…)`, `df` itself is filtered. A test of the substrate turns red when that is mended.
@@ -122,15 +124,16 @@ class ScanReader(DataSourceReader):
         self._scan, self._partitions = scan, partitions
 
     def partitions(self) -> list[InputPartition]:
-        """Neighbouring fragments for each task."""
-        groups = fragment_groups(self._scan.table().fragments(), at_least=self._partitions)
-        return [Fragments(numbers) for numbers in groups]
+        """What each task reads."""
+        fragments = self._scan.table().fragments()
+        can_cut = self._scan.where is None
+        return [Part(piece) for piece in pieces(fragments, at_least=self._partitions, can_cut=can_cut)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        if not isinstance(partition, Fragments):
+        if not isinstance(partition, Part):
             return iter(())  # an empty table: Spark starts a task all the same
-        return _carried(read_fragments(self._scan, partition.numbers))
+        return _carried(read_piece(self._scan, partition.piece))
 
 
 def _carried(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -154,6 +154,7 @@ class _Batches:
         self._session, self._call = session, call
         self.error: OmnigraphError | None = None
         """What stopped the stream, if that was one of ours."""
+        self._is_first = True
 
     def run(self, batch: DataFrame, number: int) -> None:
         """Load one batch."""
@@ -171,7 +172,10 @@ class _Batches:
 
     def _load(self, spark: SparkSession, batch: DataFrame, query_id: str, number: int) -> None:
         call, faults = self._call, self._session.runtime.faults
+        key = batch_key(query_id, number)
         faults.reach("stream.begun")
+        if self._was_done(key):
+            return
         is_small = batch.limit(LOCAL_ROWS + 1).count() <= LOCAL_ROWS
         catalog = self._session.catalog(self._session.head().snapshot)
         frames = mapped(batch, call.mapping, catalog, is_distinct=call.mode is LoadMode.MERGE)
@@ -188,12 +192,23 @@ class _Batches:
                 mode=call.mode,
                 actor=call.actor,
                 message=call.message,
-                idempotency_key=batch_key(query_id, number),
+                idempotency_key=key,
                 on_error=on_error,
                 max_errors=call.max_errors,
             )
             load(self._session, made, read_here if is_small else reader(spark=spark))
         faults.reach("stream.loaded")
+
+    def _was_done(self, key: str) -> bool:
+        """Whether the first batch since the start was loaded before the stream died, however long ago that is.
+
+        A load looks for its key among the latest commits only. No later batch can have been tried before.
+        """
+        if not self._is_first:
+            return False
+        self._is_first = False
+        history = self._session.log.history(self._session.head())
+        return any(one.idempotency_key == key and one.actor == self._call.actor for one in history)
 
 
 # --- rows of types -----------------------------------------------------------------------------------

@@ -127,21 +127,26 @@ class Table:
         with_blobs: bool = False,
         with_address: bool = False,
         fragments: Sequence[int] | None = None,
+        within: range | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The matching rows, of these fragments or of all, streamed in the order of their positions.
 
-        At most `batch_rows` come at once. A blob is its description, or `with_blobs` its bytes.
+        Of these, `within` are the only places that count. At most `batch_rows` come at once. A blob is its
+        description, or `with_blobs` its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
         with read_errors(self.path, self.version):
-            yield from dataset.to_batches(
+            # Not `to_batches` of the dataset itself: it takes any argument, and does nothing with `fragments`.
+            yield from dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
                 fragments=None if fragments is None else self._named(fragments),
+                offset=None if within is None else within.start,
+                limit=None if within is None else len(within),
                 batch_size=batch_rows,
                 with_row_address=with_address,
                 blob_handling="all_binary" if with_blobs else None,
-            )
+            ).to_batches()
 
     def take(self, positions: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these positions among those that live, in that order."""

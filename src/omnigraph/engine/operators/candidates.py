@@ -162,7 +162,9 @@ class Candidates:
         if run.candidates.node.is_free:
             return run.links.reach_counts(positions, None)
         weighed = run.candidates.by_position()
-        return run.links.reach_counts(positions, weighed) if weighed.dtype == np.bool_ else None
+        if weighed.dtype != np.bool_:
+            return None
+        return run.links.reach_counts(positions, weighed.astype(np.bool_, copy=False))
 
     def _swept(self, run: "_BranchRun", weighed: NDArray[np.bool_] | Counts) -> Counts:
         """For every row, the sum of what is known of the far ends that it has."""

@@ -68,5 +68,4 @@ class _Running:
         taken, sums = self._taken[:count], self._sums[: count + 1]
         values.take(at, out=taken, mode="clip")  # with the other modes `take` makes a copy first
         np.cumsum(taken, dtype=sums.dtype, out=sums[1:])
-        found = sums.take(bounds)
-        return (found[1:] - found[:-1]).astype(np.int64, copy=False)
+        return np.diff(sums.take(bounds)).astype(np.int64, copy=False)

@@ -129,6 +129,7 @@ def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> Rows:
     rows = np.arange(frame.size, dtype=np.int64) if wanted is None else wanted
     if len(rows) < 2 or not keys:
         return rows
+    frame.reading.budget.check()
     columns = _columns(keys[0], frame, wanted)
     order = _lexsorted(columns)
     rows = rows[order]
@@ -139,7 +140,8 @@ def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> Rows:
             break
         frame.reading.budget.check()
         tied = _tied(starts)
-        own = np.cumsum(starts)[tied]  # rows that are tied so far have equal numbers, and stand together
+        # Rows that are tied so far have equal numbers, and stand together.
+        own: Ints = np.cumsum(starts, dtype=np.int64)[tied]
         columns = _columns(key, frame, rows[tied])
         order = _lexsorted([own, *columns] if own[0] != own[-1] else columns)
         rows[tied] = rows[tied][order]

@@ -1,0 +1,79 @@
+"""`omnigraph diff`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import chosen_graph, json_option, refuse, store_option
+from omnigraph.cli.render import binary_stdout, output_errors, print_json, print_text, table_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.ops.diff import TypeCounts
+
+
+@click.command("diff")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.argument("uri", required=False)
+@store_option
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="How much differs in each type, or every change as a JSON object a line.",
+)
+@json_option
+def command(
+    *,
+    before: str,
+    after: str,
+    uri: str | None,
+    store: str | None,
+    types: tuple[str, ...],
+    format_: str,
+    as_json: bool,
+) -> int:
+    """Show what differs between two states of a graph.
+
+    A and B are branches, commits, or commits or times of a branch: `main`, `review/x`, 01J…, `main@01J…`,
+    `main@2026-01-31T12:00:00Z`. Rows that came, went or say something else are counted, and listed with
+    --format jsonl, each with what it said before and says after. Only what differs is read.
+    """
+    if as_json and format_ == "jsonl":
+        refuse("--json is one document of counts; leave it out for the lines of --format jsonl")
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    found = graph.diff(before, after, types=types or None)
+    if format_ == "jsonl":
+        with output_errors():
+            binary_stdout().writelines(found.json_lines())
+        return 0
+    counts = found.counts()
+    if as_json:
+        states = {"before": found.before.commit.id, "after": found.after.commit.id}
+        print_json({"uri": graph.uri, **states, "types": {name: one.to_json() for name, one in counts.items()}})
+    else:
+        print_text(_text(counts))
+    return 0
+
+
+def _text(counts: "Mapping[str, TypeCounts]") -> str:
+    if not counts:
+        return "no differences\n"
+    rows = [
+        (
+            name,
+            str(one.inserted),
+            str(one.updated),
+            str(one.deleted),
+            ", ".join(f"{prop} ({number})" for prop, number in sorted(one.properties.items())),
+        )
+        for name, one in counts.items()
+    ]
+    counted = ("inserted", "updated", "deleted")
+    return table_text(("type", *counted, "changed properties"), rows, right=counted)

@@ -1,0 +1,205 @@
+"""Differences between two states: exactly the rows that came, went or say something else, at the cost of those."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.cli.main import main
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.storage.dataset import io_counts
+from worlds import FAST, runtime
+
+SCHEMA = """
+node P { name: String @key  n: I32?  tags: [String]?  vec: Vector(2)?  photo: Blob?  f: F64? }
+node C { title: String }
+edge Knows: P -> P { w: I32? }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime(FAST))
+    put(graph, "a", "b", "c")
+    run(graph, 'insert Knows { from: "a", to: "b", w: 1 }')
+    graph.branches.create("dev")
+    return graph
+
+
+def run(graph: og.Graph, statements: str, branch: str = "main", **params: Any) -> None:
+    declared = ", ".join(f"${name}: Blob" for name in params)
+    graph.mutate(f"query q({declared}) {{ {statements} }}", branch=branch, params=params)
+
+
+def put(graph: og.Graph, *names: str, branch: str = "main", n: int = 1) -> None:
+    run(graph, " ".join(f'insert P {{ name: "{name}", n: {n} }}' for name in names), branch)
+
+
+def lines(graph: og.Graph, before: str = "main", after: str = "dev", **options: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in graph.diff(before, after, **options).json_lines()]
+
+
+def changes(graph: og.Graph, before: str = "main", after: str = "dev") -> list[tuple[str, str, str, tuple[str, ...]]]:
+    return [
+        (one.get("type") or one["edge"], one["id"], one["change"], tuple(one.get("changed", ())))
+        for one in lines(graph, before, after)
+    ]
+
+
+def test_equal_states_do_not_differ(graph: og.Graph) -> None:
+    assert changes(graph) == []
+    assert graph.diff("main", "main").counts() == {}
+
+
+def test_each_kind_of_change_is_told_with_both_rows(graph: og.Graph) -> None:
+    put(graph, "d", branch="dev", n=4)
+    run(graph, 'update P set { n: 9 } where name = "b"', "dev")
+    run(graph, 'delete P where name = "c"', "dev")
+
+    inserted, updated, deleted = lines(graph)
+
+    assert (inserted["id"], inserted["change"], inserted["before"]) == ("d", "inserted", None)
+    assert inserted["after"]["n"] == 4
+    assert (updated["id"], updated["changed"]) == ("b", ["n"])
+    assert (updated["before"]["n"], updated["after"]["n"]) == (1, 9)
+    assert (deleted["id"], deleted["change"], deleted["after"]) == ("c", "deleted", None)
+
+
+def test_the_way_back_is_the_reverse(graph: og.Graph) -> None:
+    put(graph, "d", branch="dev")
+    run(graph, 'delete P where name = "a"', "dev")
+
+    there, back = changes(graph, "main", "dev"), changes(graph, "dev", "main")
+
+    opposite = {"inserted": "deleted", "deleted": "inserted", "updated": "updated"}
+    assert sorted(back) == sorted((name, id_, opposite[kind], names) for name, id_, kind, names in there)
+    assert {name for name, *_ in there} == {"P", "Knows"}
+
+
+def test_a_row_written_anew_with_what_it_said_is_no_difference(graph: og.Graph) -> None:
+    run(graph, 'update P set { n: 2 } where name = "a"', "dev")
+    run(graph, 'update P set { n: 1 } where name = "a"', "dev")
+
+    assert changes(graph) == []
+
+
+def test_rows_that_two_branches_inserted_at_the_same_place_are_compared(graph: og.Graph) -> None:
+    """Siblings give new rows the same numbers: only ids and values tell them apart."""
+    put(graph, "same", "other", n=5)
+    put(graph, "same", "other", branch="dev", n=5)
+    run(graph, 'update P set { n: 6 } where name = "other"', "dev")
+
+    assert changes(graph) == [("P", "other", "updated", ("n",))]
+
+
+@pytest.mark.parametrize(
+    "column, value",
+    [("tags", '["x", "y"]'), ("vec", "[1.0, 2.0]"), ("f", "0.5"), ("n", "null")],
+)
+def test_values_of_every_shape_are_compared(column: str, value: str, graph: og.Graph) -> None:
+    run(graph, f'update P set {{ {column}: {value} }} where name = "a"', "dev")  # noqa: S608 - no SQL
+
+    assert changes(graph) == [("P", "a", "updated", (column,))]
+
+
+@pytest.mark.parametrize("dev, is_same", [(b"same", True), (b"else", False), (b"longer", False), (None, False)])
+def test_blobs_are_compared_by_their_bytes(dev: bytes | None, is_same: bool, graph: og.Graph) -> None:
+    update = 'update P set { photo: $p } where name = "a"'
+    run(graph, update, p=b"same")
+    graph.mutate(f"query q($p: Blob?) {{ {update} }}", branch="dev", params={"p": dev})
+
+    assert changes(graph) == ([] if is_same else [("P", "a", "updated", ("photo",))])
+
+
+def test_types_can_be_chosen(graph: og.Graph) -> None:
+    put(graph, "d", branch="dev")
+    run(graph, 'insert C { title: "t" }', "dev")
+
+    assert list(graph.diff("main", "dev", types=["C"]).counts()) == ["C"]
+    with pytest.raises(og.TypeMissingError, match="did you mean `Knows`"):
+        graph.diff("main", "dev", types=["Know"])
+
+
+def test_states_are_named_by_branch_commit_and_time(graph: og.Graph) -> None:
+    first = graph.commits()[1]
+    put(graph, "d", branch="dev")
+    own = graph.commits(branch="dev")[0]
+
+    assert changes(graph, first.id, own.id) == changes(graph, f"main@{first.at}", f"dev@{own.id}")
+    assert [change[:3] for change in changes(graph, "dev@" + first.id, "dev")][1:] != []
+    with pytest.raises(og.BranchMissingError):
+        graph.diff("main", "nope")
+    with pytest.raises(og.CommitMissingError):
+        graph.diff("main", "0" * 26)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_edits_of_two_branches_differ_as_their_exports_do(seed: int, graph: og.Graph) -> None:
+    choice = random.Random(seed)
+    for _ in range(12):
+        branch, name, number = choice.choice(("main", "dev")), choice.choice("abcdefgh"), choice.randint(0, 3)
+        match choice.choice(("put", "update", "delete", "many")):
+            case "put":
+                put(graph, name, branch=branch, n=number)
+            case "update":
+                run(graph, f'update P set {{ n: {number} }} where name = "{name}"', branch)  # noqa: S608 - no SQL
+            case "delete":
+                run(graph, f'delete P where name = "{name}"', branch)
+            case "many":
+                put(graph, *choice.sample("abcdefgh", 4), branch=branch, n=number)
+    before, after = rows_of(graph, "main"), rows_of(graph, "dev")
+
+    found = {one["id"]: (one["before"], one["after"]) for one in lines(graph, types=["P"])}
+
+    assert found == {
+        name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)
+    }
+
+
+def rows_of(graph: og.Graph, branch: str) -> dict[str, dict[str, Any]]:
+    rows = graph.table("P", branch=branch).to_table(columns=["name", "n", "tags", "vec", "f"]).to_pylist()
+    return {row["name"]: row for row in rows}
+
+
+def test_the_cost_is_that_of_what_changed(tmp_path: Path) -> None:
+    """Ten rows changed among a hundred times as many are found by reading as many bytes."""
+    costs = []
+    for size in (2_000, 200_000):
+        graph = og.create_graph(str(tmp_path / f"{size}"), "node P { v: I64 }", runtime=runtime(FAST))
+        session = graph._session
+        names = pa.array([f"p{number:07}" for number in range(size)])
+        big = pa.table({"id": names, "v": pa.array(range(size), pa.int64())})
+        write_tables(session, [TableWrite(table_key="node:P", append=big)], operation="w", actor="x")
+        graph.branches.create("dev")
+        few = pa.table({"id": names[:10], "v": pa.array([-1] * 10, pa.int64())})
+        write_tables(session.on("dev"), [TableWrite(table_key="node:P", upsert=few)], operation="w", actor="x")
+        io_before = io_counts().nbytes
+        counts = graph.diff("main", "dev").counts()
+        costs.append(io_counts().nbytes - io_before)
+        assert (counts["P"].updated, counts["P"].inserted, counts["P"].deleted) == (10, 0, 0)
+
+    assert 0 < costs[1] <= costs[0] * 2
+
+
+def test_the_command_counts_and_lists(graph: og.Graph, capfd: pytest.CaptureFixture[str]) -> None:
+    put(graph, "d", branch="dev")
+    run(graph, 'update P set { n: 9 } where name = "b"', "dev")
+
+    codes = [main(["diff", "main", "dev", graph.uri, *more]) for more in ([], ["--json"], ["--format", "jsonl"])]
+
+    out = capfd.readouterr().out.splitlines()
+    assert codes == [0, 0, 0]
+    assert out[0].split() == ["type", "inserted", "updated", "deleted", "changed", "properties"]
+    assert out[1].split() == ["P", "1", "1", "0", "n", "(1)"]
+    assert [json.loads(line)["id"] for line in out[-2:]] == ["d", "b"]
+    document = json.loads("\n".join(out[2:-2]))
+    assert document["types"] == {"P": {"inserted": 1, "updated": 1, "deleted": 0, "properties": {"n": 1}}}
+
+
+def test_the_command_says_when_nothing_differs(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "main", "dev", graph.uri]) == 0
+    assert capsys.readouterr().out == "no differences\n"

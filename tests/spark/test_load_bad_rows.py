@@ -1,0 +1,101 @@
+"""Many rows with bad ones of twelve kinds: all are found in one run, kept aside, mended, and loaded again."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import omnigraph as og
+from mutating import new_graph
+from omnigraph.ops.load import LoadError
+from omnigraph.spark.job import SparkLoading
+from spark_loading import left_over, reasons, spark_loaded
+
+KINDS: dict[str, Callable[[int], dict[str, object] | str]] = {
+    "no JSON": lambda number: f'{{"type": "Person", "data": {{"name": "bad{number}"',
+    "no such type": lambda number: {"type": "Persom", "data": {"name": f"bad{number}"}},
+    "no such property": lambda number: {"type": "Person", "data": {"name": f"bad{number}", "agge": 1}},
+    "wrong type": lambda number: {"type": "Person", "data": {"name": f"bad{number}", "age": "old"}},
+    "too large": lambda number: {"type": "Person", "data": {"name": f"bad{number}", "age": 3_000_000_000}},
+    "missing": lambda number: {"type": "Person", "data": {"age": number % 100}},
+    "enum": lambda number: {"type": "Person", "data": {"name": f"bad{number}", "mood": "blue"}},
+    "range": lambda number: {"type": "Person", "data": {"name": f"bad{number}", "age": 1_000}},
+    "check": lambda number: {"type": "Person", "data": {"name": f"bad{number}", "email": "nowhere"}},
+    "date": lambda number: {"type": "Person", "data": {"name": f"bad{number}", "born": "2020-13-01"}},
+    "twice": lambda number: {"type": "Person", "data": {"name": f"p{number // 100}"}},
+    "no end": lambda number: {"edge": "Knows", "from": "p0", "to": f"nobody{number}"},
+}
+
+
+def lines(good: int, bad: int) -> Iterator[tuple[str, str | None]]:
+    """Lines of graph JSONL, each with its kind of badness."""
+    every = good // bad
+    made = 0
+    for number in range(good):
+        yield json.dumps({"type": "Person", "data": {"name": f"p{number}", "age": number % 100}}), None
+        if number % every == every - 1 and made < bad:
+            kind = list(KINDS)[made % len(KINDS)]
+            one = KINDS[kind](number)
+            made += 1
+            yield one if isinstance(one, str) else json.dumps(one), kind
+
+
+def written(path: Path, good: int, bad: int) -> dict[int, str]:
+    """The kind of badness by line."""
+    kinds: dict[int, str] = {}
+    with path.open("w") as file:
+        for number, (line, kind) in enumerate(lines(good, bad), start=1):
+            file.write(f"{line}\n")
+            if kind is not None:
+                kinds[number] = kind
+    return kinds
+
+
+def mended(line: str) -> str:
+    """What a person makes of a record that was kept aside."""
+    number = "".join(sign for sign in line if sign.isdigit())
+    return json.dumps({"type": "Person", "data": {"name": f"mended{number}{hash(line)}"}})
+
+
+def check(spark: SparkSession, place: Path, good: int, bad: int, loading: SparkLoading) -> og.Graph:
+    graph = new_graph(place)
+    data = place / "in.jsonl"
+    kinds = written(data, good, bad)
+
+    with pytest.raises(LoadError) as refused:
+        spark_loaded(spark, graph, "append", data, loading)
+    before = graph.snapshot().commit.seq
+    result = spark_loaded(spark, graph, "append", data, loading, on_error=place / "bad")
+    told = reasons(place / "bad")
+    again = place / "again.jsonl"
+    rejected = (place / "bad" / "rejected.jsonl").read_text().splitlines()
+    again.write_text("".join(f"{mended(line)}\n" for line in rejected))
+    reloaded = spark_loaded(spark, graph, "append", again, loading)
+
+    assert refused.value.total == bad
+    assert before == 0
+    assert {int(one["line"]) for one in told} == set(kinds)
+    assert all(one["file"] == str(data) and one["message"] for one in told)
+    assert (result.rejected, result.nodes["Person"].inserted) == (bad, good)
+    assert Counter(kinds.values()) == Counter(
+        {kind: bad // 12 + (place < bad % 12) for place, kind in enumerate(KINDS)}
+    )
+    assert reloaded.nodes["Person"].inserted == bad
+    assert left_over(graph) == []
+    return graph
+
+
+def test_every_bad_row_is_found_in_one_run_and_can_be_mended(spark: SparkSession, tmp_path: Path) -> None:
+    graph = check(spark, tmp_path, 6_000, 120, SparkLoading(split_bytes=100_000, local_keys=0))
+
+    assert graph.table("Person").count_rows() == 6_120
+
+
+@pytest.mark.soak
+def test_a_thousand_bad_rows_among_a_million_are_found(spark: SparkSession, tmp_path: Path) -> None:
+    graph = check(spark, tmp_path, 1_000_000, 1_000, SparkLoading())
+
+    assert graph.table("Person").count_rows() == 1_001_000

@@ -1,0 +1,142 @@
+"""Writes through the data source: one save is one commit, checked as every load."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import omnigraph as og
+from omnigraph.engine.bulk.refusals import LoadError
+from omnigraph.spark import sink
+from omnigraph.spark.failures import surfacing
+from omnigraph.spark.source import SourceOptionError
+from spark_worlds import all_types_graph, stored
+from worlds import runtime
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  big: U64? }
+edge Knows: Person -> Person { since: Date? }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime())
+    graph.load([{"type": "Person", "data": {"name": "ada", "age": 36, "big": 7}}], mode="append")
+    return graph
+
+
+def save(frame: DataFrame, graph: og.Graph, type_name: str, *, spark_mode: str = "append", **options: str) -> None:
+    graph.spark.spark  # noqa: B018 - makes the data source known
+    with surfacing():
+        writer = frame.write.format("omnigraph").mode(spark_mode)
+        writer.options(graph=graph.uri, type=type_name, **options).save()
+
+
+def people(graph: og.Graph) -> dict[str, tuple[int | None, int | None]]:
+    rows = graph.table("Person").to_table().to_pylist()
+    return {row["name"]: (row["age"], row["big"]) for row in rows}
+
+
+def leftovers(graph: og.Graph) -> list[str]:
+    return [path.name for path in Path(graph.uri, "__recovery").glob("*")]
+
+
+def test_a_save_is_one_commit_of_all_its_tasks(graph: og.Graph, spark: SparkSession) -> None:
+    before = len(graph.commits())
+    rows = spark.range(0, 100, 1, 4).selectExpr("concat('p', id) name", "cast(id as int) age", "cast(id as bigint) big")
+
+    save(rows, graph, "Person", actor="ada", message="hello")
+
+    commit = graph.commits()[0]
+    assert len(graph.commits()) == before + 1
+    assert (commit.actor, commit.message, commit.affected_nodes) == ("ada", "hello", 100)
+    assert people(graph)["p99"] == (99, 99)
+    assert leftovers(graph) == []
+
+
+def test_a_merge_keeps_what_its_columns_leave_out(graph: og.Graph, spark: SparkSession) -> None:
+    save(spark.createDataFrame([("ada", 37), ("bob", 1)], "name string, age int"), graph, "Person", mode="merge")
+
+    assert people(graph) == {"ada": (37, 7), "bob": (1, None)}
+
+
+def test_an_overwrite_replaces_the_table_with_nothing_too(graph: og.Graph, spark: SparkSession) -> None:
+    empty = spark.createDataFrame([], "name string, age int")
+
+    save(empty, graph, "Person", spark_mode="overwrite")
+
+    assert people(graph) == {}
+
+
+def test_what_a_load_refuses_is_refused_with_its_message(graph: og.Graph, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("ada", "bob")], "from string, to string")
+
+    with pytest.raises(LoadError, match=r"Knows\.to: no Person 'bob'"):
+        save(rows, graph, "Knows")
+
+    assert graph.snapshot().pin("edge:Knows").rows == 0
+    assert leftovers(graph) == []
+
+
+def test_a_task_that_fails_leaves_nothing(graph: og.Graph, spark: SparkSession) -> None:
+    age = "cast(if(id = 9, raise_error('no'), id) as int) age"
+    rows = spark.range(0, 10, 1, 2).selectExpr("concat('p', id) name", age)
+
+    with pytest.raises(og.OmnigraphError):
+        save(rows, graph, "Person")
+
+    assert people(graph) == {"ada": (36, 7)}
+    assert leftovers(graph) == []
+
+
+def test_a_save_with_a_key_that_was_used_does_nothing(graph: og.Graph, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("ada", "ada")], "from string, to string")
+
+    save(rows, graph, "Knows", idempotency_key="k")
+    save(rows, graph, "Knows", idempotency_key="k")
+
+    assert graph.snapshot().pin("edge:Knows").rows == 1
+
+
+@pytest.mark.parametrize("name", ["Thing", "Link"])
+def test_what_was_read_can_be_written_back(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    assert spark is not None
+    graph = all_types_graph(tmp_path / "g", rows=12)
+    before = stored(graph, name)
+    rows = graph.spark.table(name)
+    if name == "Link":
+        rows = rows.withColumnsRenamed({"src": "from", "dst": "to"})
+
+    save(rows.drop("body"), graph, name, mode="merge")
+    save(rows, graph, name, mode="merge")
+
+    assert stored(graph, name).equals(before)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [({"mode": "upsert"}, "none of append, merge, overwrite"), ({"typ": "x"}, "did you mean `type`")],
+)
+def test_options_that_can_not_be_meant_are_refused(
+    graph: og.Graph, spark: SparkSession, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SourceOptionError, match=message):
+        save(spark.createDataFrame([("x",)], "name string"), graph, "Person", **options)
+
+
+def test_pieces_of_a_write_that_died_are_removed_when_they_are_old(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piece = Path(graph.uri, "__recovery", "01M0000000000000000000000-1-0.piece")
+    piece.parent.mkdir(exist_ok=True)
+    piece.write_bytes(b"x")
+    session = graph._session
+
+    sink._sweep(session)
+    is_there_while_young = piece.exists()
+    monkeypatch.setattr(sink, "KEPT_FOR", -sink.KEPT_FOR)
+    sink._sweep(session)
+
+    assert is_there_while_young
+    assert not piece.exists()

@@ -1,0 +1,56 @@
+"""What the children of the crash tests of Spark loads do. Every function runs in its own process."""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from crash.data_jobs import contents, opened
+from crash.jobs import leftovers
+from omnigraph.commit.recovery import recover
+from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
+from omnigraph.spark.job import SparkLoading, reader
+from worlds import FAST
+
+
+def borrowed(port: int, secret: str) -> SparkSession:
+    """The Spark of another process: its JVM outlives this one, and so may its tasks."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    gateway = launch_gateway()  # type: ignore[no-untyped-call] # it ships no types for this
+    java = gateway.jvm
+    context = java.org.apache.spark.api.java.JavaSparkContext(java.org.apache.spark.SparkContext.getOrCreate())
+    return SparkSession(SparkContext(gateway=gateway, jsc=context))
+
+
+def load_file(port: int, secret: str, uri: str, data: str, mode: str, dies_after: float | None = None) -> None:
+    """Load a file on Spark; die where the environment says, or so many seconds after tasks have started."""
+    spark = borrowed(port, secret)
+    graph = opened(uri, is_victim=True)
+    call = LoadCall(
+        input=LoadInput(graph=(GraphSource(data=Path(data)),)),
+        mode=LoadMode(mode),
+        actor="victim",
+        on_error=Path(data).parent / "bad",
+    )
+    if dies_after is not None:
+        threading.Timer(dies_after, os.kill, (os.getpid(), 9)).start()
+    load(graph._session, call, reader(spark=spark, loading=SparkLoading(split_bytes=2000)))
+
+
+def settle(uri: str) -> dict[str, Any]:
+    """Wait for the lease to run out, recover, and tell what is left."""
+    time.sleep(FAST.lease_seconds * 1.5)
+    session = opened(uri)._session
+    recover(session.store, session.log)
+    notes = [info.key for info in session.store.objects.list_under("__recovery")]
+    return {**leftovers(session, ("nodes", "edges")), "notes": notes}
+
+
+__all__ = ["contents", "load_file", "settle"]
