@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from pyspark.sql import SparkSession
 
@@ -233,22 +234,26 @@ def compared(spark: SparkSession, data: Data, rounds: int, place: Path) -> list[
 
 
 def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
-    """A merge of one row in a hundred, beside an append of as many to an empty graph."""
+    """A merge that changes one row in a hundred, beside an append of as many to an empty graph."""
+    rounds = 3
     few = pa_parquet.read_table(data.of("Person", "parquet"))
     few = few.take(pa.array(range(0, few.num_rows, 100)))
-    path = place / "few.parquet"
-    pa_parquet.write_table(few, path)
-    given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),))
-    whole = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data.of("Person", "parquet")),))
+    given: list[LoadInput] = []
+    for number in range(rounds):
+        path = place / f"few-{number}.parquet"
+        changed = few.set_column(few.schema.get_field_index("score"), "score", pc.add(few["score"], number + 1.0))
+        pa_parquet.write_table(changed, path)
+        given.append(LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),)))
     full = graph_at(place)
+    whole = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data.of("Person", "parquet")),))
     load(full, LoadCall(input=whole, mode=LoadMode.APPEND, actor="bench"), reader(spark=spark))
-    call = LoadCall(input=given, mode=LoadMode.MERGE, actor="bench")
+    calls = iter([LoadCall(input=one, mode=LoadMode.MERGE, actor="bench") for one in given])
     contestants = [
-        Contestant("merge of 1 %", lambda _: load(full, call, reader(spark=spark))),
-        Contestant("append of that 1 %", loading(spark, given)),
+        Contestant("merge that changes 1 %", lambda _: load(full, next(calls), reader(spark=spark))),
+        Contestant("append of that 1 %", loading(spark, given[0])),
         Contestant("one scan of the ids", lambda _: full.tables(full.snapshot()).table("node:Person").scan(["id"])),
     ]
-    measured(contestants, 3, place)
+    measured(contestants, rounds, place)
     return contestants
 
 

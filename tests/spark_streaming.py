@@ -1,6 +1,7 @@
 """A stream of events into a graph, in a process that may be killed: `python spark_streaming.py GRAPH IN CHECKPOINT`."""
 
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,7 +25,7 @@ Pair = tuple[str, str]
 
 
 def write_events(directory: Path, number: int) -> None:
-    """One file of events, which appears when it is complete. Pairs are seen twice."""
+    """One file of events, which appears when it is complete, and is younger than those before. Pairs are seen twice."""
     directory.mkdir(exist_ok=True)
     lines = [
         {"batch": number, "one": f"{number}a{event // 2}", "other": f"{number}b", "at": "2026-01-02T03:04:05Z"}
@@ -32,6 +33,7 @@ def write_events(directory: Path, number: int) -> None:
     ]
     unfinished = directory / f".{number}"
     unfinished.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    os.utime(unfinished, (1_767_600_000 + number,) * 2)
     unfinished.rename(directory / f"{number:03}.json")
 
 

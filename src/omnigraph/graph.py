@@ -6,7 +6,7 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import Commit, Snapshot
@@ -14,7 +14,6 @@ from omnigraph.engine.result import Result
 from omnigraph.errors import SparkMissingError
 from omnigraph.lang.source import Source
 from omnigraph.ops.algorithm_verbs import Algorithms
-from omnigraph.ops.algorithms import DistributedAlgorithms
 from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
 from omnigraph.ops.blob import read_blob
 from omnigraph.ops.branch import Branch, create_branch, delete_branch, list_branches
@@ -47,6 +46,7 @@ from omnigraph.schema.steps import MigrationPlan
 from omnigraph.storage.handles import PinnedDataset
 
 if TYPE_CHECKING:
+    from omnigraph.ops.algorithms import DistributedAlgorithms
     from omnigraph.spark.graph import SparkGraph
 
 _SPARKS_OWN = frozenset({"pandas", "py4j", "pyspark"})
@@ -98,7 +98,7 @@ class Graph:
     @property
     def algorithms(self) -> Algorithms:
         """PageRank, components, communities, paths and triangles over the edges of one type."""
-        return Algorithms(self._session, lambda session: cast("DistributedAlgorithms", _door("algorithms").on(session)))
+        return Algorithms(self._session, _distributed)
 
     @property
     def spark(self) -> "SparkGraph":
@@ -230,7 +230,7 @@ class Graph:
         )
         return answer
 
-    def explain(
+    def explain(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
@@ -624,6 +624,11 @@ def _hands(session: Session, engine: Engine, master: str | None) -> Hands | None
         return None
     hands: Hands = _door("upkeep").hands(session, master)
     return hands
+
+
+def _distributed(session: Session) -> "DistributedAlgorithms":
+    found: DistributedAlgorithms = _door("algorithms").on(session)
+    return found
 
 
 def _door(name: str) -> ModuleType:

@@ -1,6 +1,5 @@
 """Texts that are compared again are compared by their codes, with the same answers."""
 
-
 import pytest
 
 import omnigraph as og

@@ -12,7 +12,7 @@ import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.storage.dataset import io_counts
-from worlds import FAST, runtime
+from worlds import FAST, rows, runtime
 
 SCHEMA = """
 node P { name: String @key  n: I32?  tags: [String]?  vec: Vector(2)?  photo: Blob?  f: F64? }
@@ -163,6 +163,36 @@ def test_random_edits_of_two_branches_differ_as_their_exports_do(seed: int, grap
 def rows_of(graph: og.Graph, branch: str) -> dict[str, dict[str, Any]]:
     rows = graph.table("P", branch=branch).to_table(columns=["name", "n", "tags", "vec", "f"]).to_pylist()
     return {row["name"]: row for row in rows}
+
+
+def test_many_changed_rows_beside_deleted_ones_are_found(tmp_path: Path) -> None:
+    """More rows than are looked up one by one, in fragments with holes on both sides."""
+    graph = og.create_graph(str(tmp_path / "g"), "node P { v: I64 }", runtime=runtime(FAST))
+    first, second = ({f"{half}{number:03}": number for number in range(500)} for half in "ab")
+    write(graph, append=rows(first))
+    write(graph, append=rows(second))
+    graph.branches.create("dev")
+    write(graph, delete=[*list(first)[100:200], *list(second)[::7]])
+    write(graph, "dev", upsert=rows(dict.fromkeys([*list(first)[50:350], *list(second)[:300]], -1)))
+    write(graph, "dev", delete=[*list(first)[:20], *list(second)[5::9]])
+    sides = [plain_rows(graph, branch) for branch in ("main", "dev")]
+
+    found = {one["id"]: (one["before"], one["after"]) for one in lines(graph)}
+
+    before, after = ({name: {"v": value} for name, value in side.items()} for side in sides)
+    assert len(found) > 500
+    assert found == {
+        name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)
+    }
+
+
+def write(graph: og.Graph, branch: str = "main", **how: Any) -> None:
+    write_tables(graph._session.on(branch), [TableWrite(table_key="node:P", **how)], operation="w", actor="x")
+
+
+def plain_rows(graph: og.Graph, branch: str) -> dict[str, int]:
+    table = graph.table("P", branch=branch).to_table(columns=["id", "v"])
+    return dict(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
 
 
 def test_the_cost_is_that_of_what_changed(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import omnigraph as og
 from load_calls import Record, edge, files_below, loaded, node, person, source, text_of
 from mutating import column, new_graph, rows, run
 from omnigraph.commit.sidecar import list_sidecars
+from omnigraph.engine.bulk.row_rules import keeping_rules
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.ops import load_reading
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, TypeCounts
 from omnigraph.ops.load_reading import ReadRecords
 from worlds import runtime
@@ -216,13 +216,13 @@ def test_an_overwrite_and_a_write_of_another_table_both_stay(graph: og.Graph) ->
 
 def test_the_input_is_decoded_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     windows: list[int] = []
-    keeping = load_reading.keeping_rules
+    keeping = keeping_rules
 
     def counted(window: TypedRows, *rest: Any) -> TypedRows:
         windows.append(window.rows.num_rows)
         return keeping(window, *rest)
 
-    monkeypatch.setattr(load_reading, "keeping_rules", counted)
+    monkeypatch.setattr("omnigraph.ops.load_reading.keeping_rules", counted)
     other, faults = beside(graph, lambda: run(graph, 'update Person set { score: 1.0 } where name = "a"'))
 
     loaded(other, "merge", person("a", age=7))

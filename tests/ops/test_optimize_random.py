@@ -136,6 +136,15 @@ def test_an_optimised_table_says_what_was_written_for_long(tmp_path: Path) -> No
     check()
 
 
+def test_the_number_of_a_fragment_that_is_gone_is_not_given_again(tmp_path: Path) -> None:
+    """An index does not forget the numbers of fragments that it covered: rows under a number of these were not found."""
+    first = [Write("upsert", ("i0",), 1), Write("upsert", ("i1",), 2)]
+    meanwhile = [[Write("upsert", ("i2",), 3)]]
+    gone = [Write("delete", ("i0", "i1"), 0), Write("upsert", ("i3",), 4)]
+
+    compare(tmp_path / "g", first, meanwhile, gone, EAGER)
+
+
 def test_a_table_that_is_never_left_alone_is_optimised_all_the_same(tmp_path: Path) -> None:
     session, held = new_world(tmp_path / "g"), dict[str, int]()
     for number in range(6):

@@ -8,6 +8,7 @@ import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows, run
 from omnigraph.commit.plan import ConflictError
+from omnigraph.engine.migrating import rules
 from omnigraph.ops.schema_apply import SchemaUnfitError, SchemaUnsupportedError
 
 SCHEMA = """
@@ -239,16 +240,15 @@ def test_a_branch_has_a_schema_of_its_own(graph: og.Graph) -> None:
 
 
 def test_data_written_while_it_is_planned_is_a_conflict(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnigraph.ops import schema_apply
 
-    planned = schema_apply.check_rows
+    planned = rules.check_rows
 
     def check(*args: object) -> object:
         found = planned(*args)  # type: ignore[arg-type]  # handed through
         run(og.open_graph(graph.uri), 'insert Person { name: "between" }')
         return found
 
-    monkeypatch.setattr(schema_apply, "check_rows", check)
+    monkeypatch.setattr("omnigraph.ops.schema_apply.check_rows", check)
 
     with pytest.raises(ConflictError, match="schema"):
         graph.apply_schema(changed("  age: I32?\n", "  age: I32?\n  @range(age, 0..9)\n"))

@@ -38,7 +38,7 @@ def on_both(graph: og.Graph, name: str, *arguments: object, **named: object) -> 
     local, spark = (run(graph.algorithms, "Knows", *arguments, engine=engine, **named) for engine in ("local", "spark"))
     assert (spark.rounds, spark.is_converged) == (local.rounds, local.is_converged)
     assert spark.to_arrow().column("id").equals(local.to_arrow().column("id"))
-    return tuple(one.to_arrow().column(1).to_pylist() for one in (local, spark))  # type: ignore[return-value]  # two
+    return tuple(one.to_arrow().column(1).to_pylist() for one in (local, spark))
 
 
 def test_ranks_are_equal_but_for_the_order_of_sums(graph: og.Graph) -> None:

@@ -13,6 +13,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.lance import Bitmap
 
 from omnigraph.options import UpkeepOptions
+from omnigraph.storage.rewriting import _MAX_FRAGMENT_ID, _numbers_in
 from omnigraph.storage.upkeep import _task_options
 
 SIZES = (10, 5_000, 200_000, 5_000_000, 0, None)
@@ -116,6 +117,30 @@ def test_numbers_are_not_given_again_when_all_fragments_are_gone(table: LanceDat
     more = committed(empty, LanceOperation.Append(write_fragments(rows(0, 5), empty, mode="append")))
 
     assert min(numbers_of(more)) > 5_000
+
+
+def test_the_highest_number_ever_given_is_read_from_the_version(table: LanceDataset) -> None:
+    """Lance shows it to nobody, and forgets nothing of it when the fragment goes."""
+    made = rewritten(table, [0, 1], compacted(table, [0, 1], first=5_000))
+    left = committed(made, LanceOperation.Delete([], [5_000], ""))
+
+    highest = [max(_numbers_in(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID)) for one in (table, made, left)]
+
+    assert highest == [3, 5_000, 5_000]
+    assert numbers_of(left) == [2, 3]
+
+
+def test_an_index_covers_a_fragment_that_gets_the_number_of_one_that_is_gone(tmp_path: Path) -> None:
+    """Why no number is given twice: the rows of the new fragment are then not found."""
+    made = lance.write_dataset(rows(0, 5), str(tmp_path / "t"), data_storage_version="2.2", enable_stable_row_ids=True)
+    made = committed(made, LanceOperation.Append(write_fragments(rows(5, 10), made, mode="append")))
+    made = indexed(made, [1])
+    gone = committed(made, LanceOperation.Delete([], [1], ""))
+
+    again = rewritten(gone, [0], compacted(gone, [0], first=1))
+
+    assert again.count_rows() == 5
+    assert [found(again, number) for number in range(5)] == [[]] * 5
 
 
 def test_a_rewrite_takes_its_fragments_out_of_every_index(table: LanceDataset) -> None:

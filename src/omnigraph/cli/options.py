@@ -33,9 +33,7 @@ color_option = click.option(
     help="Colour the text; auto: on a terminal, unless NO_COLOR is set.",
 )
 
-branch_option = click.option(
-    "--branch", default="main", show_default=True, metavar="NAME", help="The branch."
-)
+branch_option = click.option("--branch", default="main", show_default=True, metavar="NAME", help="The branch.")
 
 engine_option = click.option(
     "--engine",

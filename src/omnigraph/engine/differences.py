@@ -4,7 +4,7 @@ Fragments that both versions list with the same deletions are not looked at. Of 
 ids alone: row numbers are no help, because branches that grew apart give the same numbers to different rows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,8 @@ from omnigraph.storage.dataset import Fragment, Table, is_blob
 
 COMPARED_ROWS = 8_192
 """How many rows of each version are held at once while their values are compared."""
+FEW_ROWS = 64
+"""Up to so many rows are looked up one by one."""
 _OFFSETS = np.uint64(0xFFFFFFFF)
 
 
@@ -69,8 +71,8 @@ def updated_rows(before: Table, after: Table, found: Differences) -> Iterator[Up
     lost = [name for name in before.schema.names if name not in twins.values()]
     for start in range(0, len(found.later), COMPARED_ROWS):
         some = slice(start, start + COMPARED_ROWS)
-        old = before.take(pa.array(found.earlier[some]))
-        new = after.take(pa.array(found.later[some]))
+        old = rows_at(before, found.earlier[some])
+        new = rows_at(after, found.later[some])
         changed = {name: mask_of(old.column(name).is_valid()) for name in lost}
         for name in after.schema.names:
             twin = twins.get(name)
@@ -87,6 +89,26 @@ def updated_rows(before: Table, after: Table, found: Differences) -> Iterator[Up
             chosen = pa.array(differs)
             masks = {name: mask[differs] for name, mask in changed.items() if mask.any()}
             yield Updated(old.filter(chosen), new.filter(chosen), masks)
+
+
+def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows at these positions among those that live, in that order.
+
+    Where rows were deleted, Lance walks a fragment for each row that it is asked for: then one scan of the fragments
+    is quicker, unless the rows are very few.
+    """
+    fragments = table.fragments()
+    if len(positions) <= FEW_ROWS or not any(fragment.deleted for fragment in fragments):
+        return table.take(pa.array(positions), columns)
+    sizes = np.array([fragment.rows - fragment.deleted for fragment in fragments], np.int64)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    at = np.searchsorted(starts, positions, side="right") - 1
+    asked = np.unique(at)
+    batches = table.batches(columns, fragments=[fragments[number].number for number in asked])
+    scanned = pa.Table.from_batches(list(batches))
+    moved = np.zeros(len(fragments), np.int64)
+    moved[asked] = np.concatenate(([0], np.cumsum(sizes[asked])))[:-1]
+    return scanned.take(pa.array(positions - starts[at] + moved[at]))
 
 
 def _candidates(table: Table, other: Table) -> Positions:
@@ -122,7 +144,7 @@ def _ids(table: Table, positions: Positions) -> pa.Array:
         return pa.array([], pa.string())
     if len(positions) == table.count():
         return one_array(table.scan([ID]).column(ID))
-    return one_array(table.take(pa.array(positions), [ID]).column(ID))
+    return one_array(rows_at(table, positions, [ID]).column(ID))
 
 
 def _by_id(ids: pa.Array, rows: Positions) -> Positions:

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.commit.records import Snapshot
-from omnigraph.engine.differences import COMPARED_ROWS, differences, updated_rows
+from omnigraph.engine.differences import COMPARED_ROWS, differences, rows_at, updated_rows
 from omnigraph.engine.json_rows import json_column
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
@@ -177,7 +177,7 @@ def _shown(table: Table) -> list[str]:
 
 def _taken(table: Table, positions: Positions) -> Iterator[pa.Table]:
     for start in range(0, len(positions), COMPARED_ROWS):
-        yield table.take(pa.array(positions[start : start + COMPARED_ROWS]), _shown(table))
+        yield rows_at(table, positions[start : start + COMPARED_ROWS], _shown(table))
 
 
 def _json_lines(changes: Changes) -> Iterator[bytes]:

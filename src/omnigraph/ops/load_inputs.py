@@ -179,7 +179,7 @@ def expand_inputs(
 def total_bytes(given: LoadInput) -> int | None:
     """How many bytes its files have; None when part of it is no file. Raises what `expand_inputs` says of paths."""
     paths: list[PathLike] = []
-    for data in (one.data for one in (*given.graph, *given.typed)):
+    for data in (*(one.data for one in given.graph), *(one.data for one in given.typed)):
         if isinstance(data, str | os.PathLike):
             paths.append(data)
         elif isinstance(data, tuple):

@@ -38,6 +38,7 @@ from omnigraph.schema.catalog import AnyType
 from omnigraph.spark.failures import carrying
 from omnigraph.spark.progress import JobProgress, run_job
 from omnigraph.spark.scan import PART, Scan, plan_scan
+from omnigraph.spark.types import taken_back
 
 ROWS_PER_FILE = 1_000_000
 LEAST_ROWS_PER_FILE = 50_000
@@ -67,7 +68,10 @@ class Files:
         return Path(self.directory) / f"{self.stem}-{part:05}.{self.format.value}"
 
     def write(self, part: int, batches: Iterator[pa.RecordBatch]) -> int:
-        """Write one file, whole or not at all; how many rows it has. Two tasks of one part write the same."""
+        """Write rows as they are stored to one file, whole or not at all; how many they are.
+
+        Two tasks of one part write the same.
+        """
         schema = arrow_schema(self.type)
         path = self.path(part)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -78,11 +82,11 @@ class Files:
                     if self.format is ExportFormat.PARQUET:
                         with pa_parquet.ParquetWriter(file, schema) as writer:
                             for batch in batches:
-                                writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+                                writer.write_batch(batch)
                                 rows += batch.num_rows
                     else:
                         for batch in batches:
-                            table = pa.Table.from_batches([batch]).cast(schema)
+                            table = pa.Table.from_batches([batch])
                             file.writelines(large_pieces(json_lines(self.type, table)))
                             rows += batch.num_rows
                 unfinished.replace(path)
@@ -253,8 +257,8 @@ def _sorted_body(files: Files) -> Body:
         with carrying():
             context = TaskContext.get()
             assert context is not None  # noqa: S101 - this is a task
-            names = arrow_schema(files.type).names
-            rows = files.write(context.partitionId(), (batch.select(names) for batch in batches))
+            schema = arrow_schema(files.type)
+            rows = files.write(context.partitionId(), (taken_back(batch, schema) for batch in batches))
             yield _written(context.partitionId(), rows)
 
     return run

@@ -16,7 +16,8 @@ from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite
 from omnigraph.spark.keys import Wanted
-from omnigraph.spark.ledger import KNOWN, Ledger, Rules, Unit
+from omnigraph.spark.ledger import KNOWN, Rules
+from omnigraph.spark.ledger_units import ledger_units
 from omnigraph.spark.load_jobs import LoadJobs
 from omnigraph.spark.phases import Phases
 from omnigraph.spark.reading import SparkInput
@@ -27,9 +28,6 @@ from omnigraph.spark.task import Done, HandingOver, Staging
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.staged_rows import fragment_files
 from omnigraph.storage.staging import Change, stage_fragments
-
-COMMITTED_ROWS = 4_000_000
-"""How many committed rows one task reads the keys of."""
 
 
 class SparkRecords:
@@ -98,7 +96,7 @@ class SparkRecords:
             replaced=self._replaced(leaves_out=leaves_out),
             is_append=self._call.mode is LoadMode.APPEND,
         )
-        units, keys = self._units_of(view, rules)
+        units, keys = ledger_units(view, rules, self.staged)
         judged = self._jobs.judge(spec, units, rules, keys)
         self._known = {name: int(judged.pop(f"{KNOWN}/{name}", np.zeros(1)).sum()) for name in loaded}
         check = SuspectCheck(
@@ -124,30 +122,6 @@ class SparkRecords:
             return frozenset()
         all_bad = {name for name in self.unreadable if leaves_out and not self.staged.rows(name)}
         return frozenset(self.loaded) - all_bad
-
-    def _units_of(self, view: View, rules: Rules) -> tuple[list[Unit], int]:
-        """What the ledger reads, and about how many keys that are."""
-        plan = Ledger(view.catalog, rules).plan()
-        units: list[Unit] = []
-        keys = 0
-        for name, roles in plan.staged.items():
-            texts = self.staged.fragments(name)
-            units += [Unit(type=name, roles=tuple(sorted(roles)), staged=text) for text in texts]
-            keys += len(roles) * self.staged.rows(name)
-        for name, roles in plan.committed.items():
-            table = view.table(view.type(name))
-            group: list[int] = []
-            held = 0
-            for fragment in table.fragments():
-                if group and held + fragment.rows > COMMITTED_ROWS:
-                    units.append(Unit(type=name, roles=tuple(sorted(roles)), committed=tuple(group)))
-                    group, held = [], 0
-                group.append(fragment.number)
-                held += fragment.rows
-                keys += len(roles) * (fragment.rows - fragment.deleted)
-            if group:
-                units.append(Unit(type=name, roles=tuple(sorted(roles)), committed=tuple(group)))
-        return units, keys
 
     def _fetched(self, wanted: Wanted) -> Mapping[str, Sequence[Fetched]]:
         """The wanted rows of all splits."""
@@ -218,16 +192,10 @@ class SparkRecords:
             done = self._jobs.work(self._input.spec, phase.number, work, doing="write")
             self.staged.check_same(done, self._input.name_of)
             phase.keep(self._staged_files(done))
-            old = self._old_files(changed)
-            self.staged.replace(done, changed)
-        for file in old:
-            self._session.store.objects.delete(file)
-
-    def _old_files(self, changed: Mapping[tuple[int, str], bytes]) -> list[str]:
-        found: list[str] = []
-        for split, name in changed:
-            found += self._fragment_files(name, self.staged.done[split].types[name].fragments)
-        return found
+            replaced = self.staged.replace(done, changed)
+        for name, fragments in replaced.items():
+            for file in self._fragment_files(name, fragments):
+                self._session.store.objects.delete(file)
 
     def _staged_files(self, done: Sequence[Done]) -> list[str]:
         return [

@@ -57,13 +57,13 @@ class StagedLoad:
             if first != {name: (told.rows, told.checksum) for name, told in one.types.items()}:
                 raise InputChangedError(name_of(one.split))
 
-    def replace(self, again: Iterable[Done], left_out: Mapping[tuple[int, str], bytes]) -> list[str]:
-        """Other fragments for some splits and types: the fragments whose place they take."""
-        old: list[str] = []
+    def replace(self, again: Iterable[Done], left_out: Mapping[tuple[int, str], bytes]) -> dict[str, list[str]]:
+        """Other fragments for some splits and types: by type, the fragments whose place they take."""
+        old: dict[str, list[str]] = {}
         by_split = {one.split: one for one in again}
         for (split, name), ordinals in left_out.items():
             told = self.done[split].types[name]
-            old += told.fragments
+            old.setdefault(name, []).extend(told.fragments)
             told.fragments = by_split[split].types[name].fragments
             if ordinals:
                 self.left_out[split, name] = ordinals

@@ -7,6 +7,7 @@ bytes. A DateTime is a `timestamp`, an instant whatever zone the session shows i
 from collections.abc import Sequence
 from typing import assert_never
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -108,3 +109,20 @@ def handed_to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of a stored batch that `schema` names, in Spark's types. Nothing is lost: see the module."""
     columns = [batch.column(field.name).cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def taken_back(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch that was `handed_to_spark`, in the types of its table again."""
+    columns = [_stored(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _stored(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if not pa.types.is_fixed_size_list(type_):
+        return column.cast(type_)
+    # Not by a cast: of lists that are all null, as the JVM hands them over, it ends the process.
+    vectors = pa.FixedSizeListArray.from_arrays(column.flatten(), type_.list_size).cast(type_)
+    if not column.null_count:
+        return vectors
+    is_given = column.is_valid().to_numpy(zero_copy_only=False)
+    return vectors.take(pa.array(np.cumsum(is_given) - 1, mask=~is_given))

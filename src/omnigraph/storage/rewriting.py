@@ -25,6 +25,9 @@ from omnigraph.storage.staging import Change, Staged, blob_files, restage
 HEADROOM = 4_096
 """Numbers left free for fragments that others add meanwhile: an index names rows by the number of their fragment."""
 
+_MAX_FRAGMENT_ID = 11
+"""The field of a stored version that has it."""
+
 Offsets: TypeAlias = npt.NDArray[np.int64]
 _Fragment: TypeAlias = dict[str, Any]
 """Lance's JSON of a fragment."""
@@ -86,7 +89,7 @@ def unused_files(staged: Staged, published: Table) -> tuple[str, ...]:
 def stage_rewrite(table: Table, groups: Sequence[Rewritten]) -> Staged:
     """Groups that were written from this version, each with its new fragments, numbered apart from all others."""
     there = {one.number: one for one in table.fragments()}
-    number = max(there, default=0) + HEADROOM
+    number = highest_number(table) + HEADROOM
     rewrites: list[str] = []
     for group in groups:
         new = [json.loads(text) for text in group.new]
@@ -115,6 +118,46 @@ def _group(read: list[int], written: list[_Fragment], old: list[int], new: list[
     There, `new` take the place of `old`: less than was written and read, when rows went meanwhile.
     """
     return json.dumps({"read": read, "written": written, "old": old, "new": new})
+
+
+def highest_number(table: Table) -> int:
+    """The highest number that a fragment of the table has ever had, also one that is gone: none may have it again.
+
+    An index says by their numbers which fragments it covers, and does not forget those that are gone. Lance keeps the
+    number in the version, and shows it to nobody; so it is read from the version's own bytes.
+    """
+    dataset = table.handles.open(table.path, table.version)
+    content = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - there is no public way
+    stored = max(_numbers_in(content, _MAX_FRAGMENT_ID), default=0)
+    return max([stored, *(one.number for one in table.fragments())])
+
+
+def _numbers_in(message: bytes, wanted: int) -> Iterator[int]:
+    """The values of a field of numbers in a message of Protocol Buffers."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        match tag & 7:
+            case 0:
+                value, at = _varint(message, at)
+                if tag >> 3 == wanted:
+                    yield value
+            case 2:
+                length, at = _varint(message, at)
+                at += length
+            case kind:
+                at += {1: 8, 5: 4}[kind]
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number of as many bytes as it needs, and where the next begins."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
 
 
 def sorts_of(indexes: Sequence[StoredIndex]) -> dict[int, frozenset[str]]:
@@ -157,10 +200,11 @@ def _carried_groups(staged: Staged, table: Table) -> tuple[str, ...]:
     origin = Table(table.handles, staged.path, staged.origin)
     then = {one.number: one for one in origin.fragments()}
     now = {one.number: one for one in table.fragments()}
+    highest = highest_number(table)
     found = []
     for group in map(json.loads, staged.rewrites):
         read, written = group["read"], group["written"]
-        if any(fragment["id"] in now for fragment in written):
+        if any(fragment["id"] <= highest for fragment in written):
             raise OutdatedRewriteError(staged.path, "others have added too many fragments")
         old = [number for number in read if _is_there(then[number], now)]
         gone = _gone(read, old, origin, table, then, now)

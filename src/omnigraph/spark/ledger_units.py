@@ -1,0 +1,33 @@
+"""What the ledger of a load reads: what is staged, and what is committed and matters, in pieces for tasks."""
+
+from omnigraph.engine.view import View
+from omnigraph.spark.ledger import Ledger, Rules, Unit
+from omnigraph.spark.staged_load import StagedLoad
+
+COMMITTED_ROWS = 4_000_000
+"""How many committed rows one task reads the keys of."""
+
+
+def ledger_units(view: View, rules: Rules, staged: StagedLoad) -> tuple[list[Unit], int]:
+    """What the ledger reads, and about how many keys that are."""
+    plan = Ledger(view.catalog, rules).plan()
+    units: list[Unit] = []
+    keys = 0
+    for name, roles in plan.staged.items():
+        texts = staged.fragments(name)
+        units += [Unit(type=name, roles=tuple(sorted(roles)), staged=text) for text in texts]
+        keys += len(roles) * staged.rows(name)
+    for name, roles in plan.committed.items():
+        table = view.table(view.type(name))
+        group: list[int] = []
+        held = 0
+        for fragment in table.fragments():
+            if group and held + fragment.rows > COMMITTED_ROWS:
+                units.append(Unit(type=name, roles=tuple(sorted(roles)), committed=tuple(group)))
+                group, held = [], 0
+            group.append(fragment.number)
+            held += fragment.rows
+            keys += len(roles) * (fragment.rows - fragment.deleted)
+        if group:
+            units.append(Unit(type=name, roles=tuple(sorted(roles)), committed=tuple(group)))
+    return units, keys
