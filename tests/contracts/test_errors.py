@@ -13,16 +13,29 @@ from omnigraph.engine.writing.violations import ConstraintError, ConstraintViola
 from omnigraph.errors import Kind, OmnigraphError, QueryAmbiguousError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span
+from omnigraph.ops.schema_apply import SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.query.params import ParameterError, ParameterProblem
+from omnigraph.schema.steps import Step, StepKind
 
 SOURCE = Source("nod Person {}", "a.pg")
 PROBLEM = Problem(
     rule="unique", file="in.jsonl", line=3, unit="line", type="T", property="p", value="1", message="it is taken"
 )
+VIOLATION = ConstraintViolation(rule="enum", type="T", id="a", message="it is none")
+STEP = Step(
+    kind=StepKind.UNSUPPORTED_CHANGE,
+    type="T",
+    table="node:T",
+    message="it can't be",
+    property_name="p",
+    code="OG-MF-106",
+)
 MADE_BY_HAND: dict[type[OmnigraphError], OmnigraphError] = {
     SourceError: SourceError(SOURCE, [Diagnostic("S000", Span(0, 3), "expected a declaration")]),
     ParameterError: ParameterError([ParameterProblem(name="n", type="I64", value="x", reason="it is no number")]),
-    ConstraintError: ConstraintError([ConstraintViolation(rule="enum", type="T", id="a", message="it is none")], 2),
+    ConstraintError: ConstraintError([VIOLATION], 2),
+    SchemaUnfitError: SchemaUnfitError([VIOLATION], 2),
+    SchemaUnsupportedError: SchemaUnsupportedError([STEP]),
     QueryAmbiguousError: QueryAmbiguousError("a.gq", ("one", "two")),
     LoadError: LoadError([PROBLEM], 2, "bad"),
 }
@@ -72,7 +85,8 @@ def test_every_error_says_what_it_is(error: type[OmnigraphError]) -> None:
 def test_the_only_errors_that_are_bugs_are_the_root_and_the_guards() -> None:
     bugs = {error.__name__ for error in errors_reference.errors() if error.kind is Kind.INTERNAL}
 
-    assert bugs == {"OmnigraphError", "SearchNotHereError", "StaleBaseError", "TaskBrokenError"}
+    guards = {"RewriteMismatchError", "SearchNotHereError", "StaleBaseError", "TaskBrokenError"}
+    assert bugs == {"OmnigraphError", *guards}
 
 
 def test_every_room_with_errors_is_in_the_reference() -> None:

@@ -18,8 +18,9 @@ from omnigraph.engine.result_files import ResultFormatError
 from omnigraph.engine.run import solve
 from omnigraph.errors import TextTooLargeError
 from omnigraph.lang.source import Source
-from omnigraph.ops import prepared
+from omnigraph.ops import kept_plans, prepared
 from omnigraph.ops import query as verb
+from omnigraph.ops.kept_plans import KeptPlans
 from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
 from omnigraph.ops.query import QueryCall
 
@@ -307,7 +308,8 @@ def test_an_interrupted_query_leaves_nothing_behind(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verb, part, interrupted)
+    graph._session.plans = KeptPlans()  # so that it is planned again
+    monkeypatch.setattr(kept_plans if part == "plan_read" else verb, part, interrupted)
     with pytest.raises(KeyboardInterrupt):
         graph.query(NAMES)
     monkeypatch.undo()

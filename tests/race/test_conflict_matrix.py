@@ -18,7 +18,7 @@ import pytest
 import omnigraph as og
 from load_calls import Record, edge, loaded, node, person
 from mutating import new_graph, run
-from omnigraph.ops import load as load_module
+from omnigraph.ops import load_spooled as load_module
 from omnigraph.ops import mutate as mutate_module
 from worlds import runtime
 

@@ -6,8 +6,14 @@ group = LazyGroup(
     "schema",
     help="Work with schemas.",
     lazy={
-        "apply": Lazy("omnigraph.cli.schema_apply:command", "Change a graph's schema."),
-        "plan": Lazy("omnigraph.cli.schema_plan:command", "Show what it takes to get from one schema to another."),
-        "show": Lazy("omnigraph.cli.schema_show:command", "Print a graph's schema."),
+        "apply": Lazy(
+            "omnigraph.cli.schema_apply:command",
+            "Change a graph's schema, with all that follows for its tables, in one commit.",
+        ),
+        "plan": Lazy(
+            "omnigraph.cli.schema_plan:command",
+            "Show what it takes to get from one schema to another: a graph's, or one in a file.",
+        ),
+        "show": Lazy("omnigraph.cli.schema_show:command", "Print the schema that a graph has, as it was written."),
     },
 )

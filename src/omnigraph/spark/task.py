@@ -4,6 +4,7 @@ The same split gives the same rows, in the same order, with the same ids, whoeve
 is known by its split, its type and its ordinal among the split's rows of that type.
 """
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -73,7 +74,8 @@ class Done(msgspec.Struct, kw_only=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_done = msgspec.msgpack.Decoder(Done).decode
-decode_rejected = msgspec.msgpack.Decoder(list[Rejected]).decode
+_encode_rejected = msgspec.json.Encoder().encode
+decode_rejected = msgspec.json.Decoder(Rejected).decode_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +153,9 @@ class _Rows:
 
     def __init__(self, name: str, unit: str) -> None:
         self._name, self._unit = name, unit
-        self.rejected: list[Rejected] = []
+        self.rejects = 0
+        self.rejected = io.BytesIO()
+        """Those, as lines."""
         self._windows: Iterator[TypedRows] = iter(())
         self._lines: Callable[[], int] = lambda: 0
 
@@ -173,18 +177,18 @@ class _Rows:
 
     def reject(self, error: RecordError, text: bytes, rule: str = "record") -> None:
         """One more bad record."""
-        self.rejected.append(
-            Rejected(
-                line=error.line,
-                type=error.type,
-                property=error.property,
-                value=error.value,
-                reason=error.reason,
-                unit=error.unit,
-                rule=rule,
-                text=text,
-            )
+        one = Rejected(
+            line=error.line,
+            type=error.type,
+            property=error.property,
+            value=error.value,
+            reason=error.reason,
+            unit=error.unit,
+            rule=rule,
+            text=text,
         )
+        self.rejects += 1
+        self.rejected.write(_encode_rejected(one) + b"\n")
 
 
 def _rows_of(worker: Worker, number: int) -> _Rows:
@@ -291,9 +295,9 @@ def _counted(worker: Worker, done: Done, window: TypedRows) -> Positions:
 
 
 def _finished(note: TaskNote, done: Done, rows: _Rows) -> Done:
-    done.lines, done.rejects = rows.lines, len(rows.rejected)
-    if rows.rejected:
-        done.rejected = note.keep("rejected", _encode(rows.rejected))
+    done.lines, done.rejects = rows.lines, rows.rejects
+    if rows.rejects:
+        done.rejected = note.keep("rejected", rows.rejected.getvalue())
     return done
 
 
