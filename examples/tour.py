@@ -66,9 +66,11 @@ def languages() -> None:
 
 def reading() -> None:
     """Load and ask."""
-    title("5. A graph: there whole, or not at all. A file of nodes and edges becomes one commit")
+    title("5. A graph: there whole, or not at all. A file of nodes and edges becomes one commit, here through Spark")
     run("init", GRAPH, "--schema", SCHEMA, "--as", "ada")
-    run("load", GRAPH, "--mode", "append", "--data", f"{PEOPLE}/people.jsonl", "--as", "ada")
+    data = ("--data", f"{PEOPLE}/people.jsonl", "--as", "ada")
+    run("load", GRAPH, "--mode", "append", *data, "--engine", "spark", "--master", "local[2]")
+    run("spark", "sql", "select role, count(*) as people from Person group by role order by role", GRAPH)
 
     title("6. A traversal: who is two or three steps from Ada, and no acquaintance yet")
     ada = ("friends_of_friends", GRAPH, "--query", QUERIES, "--param", "name=Ada", "--param", "most=5")
@@ -114,6 +116,23 @@ def writing() -> None:
     run("export", GRAPH, "--type", "WorksAt")
 
 
+def branching() -> None:
+    """Try something on a branch, and look at the difference."""
+    title("16. A branch: the same few requests for any graph, and nobody on main sees what happens there")
+    run("branch", "create", "review/hires", GRAPH)
+    hires = ("--query", QUERIES, "--branch", "review/hires", "--as", "cyd")
+    run("mutate", "hire", GRAPH, *hires, "--param", "name=Katherine", "--param", "company=Acme")
+    run("schema", "apply", GRAPH, "--schema", f"{PEOPLE}/next.pg", "--branch", "review/hires", "--as", "cyd")
+    run("branch", "list", GRAPH)
+
+    title("17. What differs between the two")
+    run("diff", "main", "review/hires", GRAPH)
+    run("diff", "main", "review/hires", GRAPH, "--type", "WorksAt", "--format", "jsonl")
+
+    title("18. Keeping it fast: small files merged, indexes completed; nobody waits for it")
+    run("optimize", GRAPH)
+
+
 def tour() -> None:
     """The steps."""
     print("omnigraph: a typed, versioned property graph. Load it, ask it, change it, and read any state it ever had.")
@@ -124,8 +143,9 @@ def tour() -> None:
         languages()
         reading()
         writing()
+        branching()
         os.chdir(ROOT)
-    print("\nThat is all there is so far. Branches, merges, applying a new schema, Spark and the server come next.")
+    print("\nThat is all there is so far. Cleaning up and the server come next.")
     print("docs/tutorial/first-graph.md goes through it slowly; README.md says what works and what does not.")
 
 

@@ -207,6 +207,10 @@ class ManifestLog:
         """The log in which the history of this branch goes on."""
         return self._others(fork.parent_branch, fork.parent_path)
 
+    def other(self, branch: str, path: str) -> "ManifestLog":
+        """The log of another branch of this graph, which may have been deleted."""
+        return self._others(branch, path)
+
     def schema(self, head: Head, schema_id: str) -> SchemaRecord | None:
         """An accepted schema, present or past, of this branch or of those it comes from."""
         for state, _ in self._line(head, None):

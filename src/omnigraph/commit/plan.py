@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.records import SchemaRecord, TableRecord
+from omnigraph.commit.records import MergedFrom, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.requirement import Requirement
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.staging import Staged
@@ -46,6 +46,14 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """A table's version as another branch has it: the commit pins it as it is, and no row is copied."""
+
+    record: TableRecord
+    pin: Pin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan:
     """One commit, ready to publish on `base`. A plan is published once; after a conflict a new one is made."""
 
@@ -56,6 +64,9 @@ class CommitPlan:
     requirements: tuple[Requirement, ...] = ()
     message: str | None = None
     merged_parent: str | None = None
+    merged_from: MergedFrom | None = None
+    adopted: Mapping[str, Adopted] = field(default_factory=dict)
+    """By the key that they get here, versions of another branch; a move of such a table starts from that version."""
     idempotency_key: str | None = None
     request: str | None = None
     """A digest of what is asked for, by which the key is known to come with the same request again."""

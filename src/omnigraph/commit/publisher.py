@@ -251,6 +251,7 @@ def _is_contended(plan: CommitPlan, newest: Head, between: Sequence[Commit]) -> 
     if plan.operation in MAINTENANCE:
         return False
     mine = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
+    mine |= plan.adopted.keys()
     return bool(mine & changed_tables(plan.base.snapshot, newest.snapshot, between))
 
 
@@ -278,7 +279,8 @@ class _Workshop:
             self._create(table)
         moved: dict[str, Pin] = {}
         for move in plan.moves:
-            base = plan.base.snapshot.pins[move.table_key]
+            taken = plan.adopted.get(move.table_key)
+            base = plan.base.snapshot.pins[move.table_key] if taken is None else taken.pin
             version = self._version(move, base.version)
             moved[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=self._branch)
         self._store.flush(self._made[known:])
@@ -318,15 +320,20 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     pins = {key: pin for key, pin in there.items() if key not in dropped and key not in renamed}
     pins |= {new: replace(there[key], table_key=new) for key, new in renamed.items()}
     pins |= applied.created
+    pins |= {key: applied.moved.get(key, one.pin) for key, one in plan.adopted.items()}
     tables = {key: table for key, table in old.tables.items() if key not in renamed}
     tables |= {new: structs.replace(old.tables[key], table_key=new) for key, new in renamed.items()}
     tables |= {table.record.table_key: table.record for table in applied.new_tables}
-    touched = dict.fromkeys((*applied.created, *applied.moved, *dropped, *renamed, *renamed.values()))
+    tables |= {key: one.record for key, one in plan.adopted.items()}
+    touched = dict.fromkeys(
+        (*applied.created, *applied.moved, *plan.adopted, *dropped, *renamed, *renamed.values())
+    )
     changes = [_change(key, old, pins.get(key), tables.get(key)) for key in touched]
     commit = Commit(
         id=commit_id,
         parent=old.head,
         merged_parent=plan.merged_parent,
+        merged_from=plan.merged_from,
         seq=snapshot.commit.seq + 1,
         branch=log.branch,
         actor=plan.actor,

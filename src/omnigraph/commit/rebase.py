@@ -61,7 +61,8 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
                 str(actual.version) if actual else "none",
                 violation.reason,
             )
-    return replace(plan, base=now, moves=tuple(_moved(move, base, after) for move in plan.moves))
+    moves = (move if move.table_key in plan.adopted else _moved(move, base, after) for move in plan.moves)
+    return replace(plan, base=now, moves=tuple(moves))
 
 
 def _moved(move: Move, base: Snapshot, after: SnapshotTables) -> Move:

@@ -47,12 +47,22 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         }
 
 
+class MergedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the merged parent of a commit is found: its branch, that branch's manifest, and its number there."""
+
+    branch: str
+    path: str
+    seq: int
+
+
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One commit of a branch. `seq` counts from 0; `parent` is None for the first."""
 
     id: str
     parent: str | None
     merged_parent: str | None = None
+    merged_from: MergedFrom | None = None
+    """Where that one is; it may be in the journal of a branch that was deleted."""
     seq: int
     branch: str
     actor: str
