@@ -191,6 +191,11 @@ class Lease:
         return self._sidecar.id
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Every file that it names."""
+        return self._sidecar.files
+
+    @property
     def is_running(self) -> bool:
         """Whether it is still renewed: neither disarmed nor left to recovery."""
         return not self._stop.is_set()

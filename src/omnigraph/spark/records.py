@@ -219,7 +219,7 @@ class SparkRecords:
         self._scratch.close()
         self._input.close()
         if self.armed is not None and self.armed.lease.is_running:  # else it was published, or recovery decides
-            abandon(self._session.log, self.armed, self._staged_files([*self.staged.done.values()]))
+            abandon(self._session.log, self.armed, self.armed.lease.files)
 
     def _drop_suspects(self) -> None:
         if self._suspects is not None:

@@ -1,0 +1,96 @@
+"""What two branches say against each other, or say together against the schema."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, shown_value
+
+
+class ConflictKind(Enum):
+    """Why two branches can't be merged as they are."""
+
+    DIVERGENT_INSERT = "DivergentInsert"
+    DIVERGENT_UPDATE = "DivergentUpdate"
+    DELETE_VS_UPDATE = "DeleteVsUpdate"
+    ORPHAN_EDGE = "OrphanEdge"
+    UNIQUE_VIOLATION = "UniqueViolation"
+    CARDINALITY_VIOLATION = "CardinalityViolation"
+    VALUE_CONSTRAINT_VIOLATION = "ValueConstraintViolation"
+    SCHEMA_DIVERGENCE = "SchemaDivergence"
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether a strategy settles it: the two sides disagree about a row, and either may be right."""
+        return self in _OF_ROWS
+
+
+_OF_ROWS = (ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """One row, rule or type about which the branches don't agree.
+
+    The values are in their JSON form: of the property, or of a row that one side deleted those that the other changed.
+    """
+
+    kind: ConflictKind
+    table: str
+    """The key of its table, such as `node:Person`; of a type that has none here, what it would be."""
+    id: str | None = None
+    property: str | None = None
+    base: object = None
+    ours: object = None
+    theirs: object = None
+    message: str
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "kind": self.kind.value,
+            "table": self.table,
+            "id": self.id,
+            "property": self.property,
+            "base": self.base,
+            "ours": self.ours,
+            "theirs": self.theirs,
+            "message": self.message,
+        }
+
+
+@dataclass(slots=True)
+class Conflicts:
+    """The first conflicts, and how many there are of each kind."""
+
+    shown: list[Conflict] = field(default_factory=list)
+    counts: dict[ConflictKind, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return sum(self.counts.values())
+
+    def add(self, kind: ConflictKind, conflicts: Iterable[Conflict], total: int) -> None:
+        """So many more of a kind; of these, at least as many are given as may be shown."""
+        if total:
+            self.counts[kind] = self.counts.get(kind, 0) + total
+            self.shown += list(conflicts)[: MOST_SHOWN - len(self.shown)]
+
+    def add_violations(self, table_key: str, violations: Iterable[ConstraintViolation]) -> None:
+        """Rows of a table that the merged state would have, and that break its schema."""
+        for one in violations:
+            kind = _KINDS.get(one.rule, ConflictKind.VALUE_CONSTRAINT_VIOLATION)
+            self.add(kind, [Conflict(kind=kind, table=table_key, id=one.id, message=one.message)], 1)
+
+
+_KINDS = {
+    "unique": ConflictKind.UNIQUE_VIOLATION,
+    "card": ConflictKind.CARDINALITY_VIOLATION,
+    "endpoint": ConflictKind.ORPHAN_EDGE,
+}
+
+
+def value_text(value: object) -> str:
+    """A value in its JSON form, on one line and never long."""
+    return shown_value(value)

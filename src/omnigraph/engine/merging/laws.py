@@ -1,0 +1,109 @@
+"""The merged state against its schema: what neither side breaks alone, the two may break together."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.commit.tables import SnapshotTables
+from omnigraph.engine.differences import rows_at
+from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
+from omnigraph.engine.merging.schemas import Side
+from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot
+from omnigraph.engine.view import View
+from omnigraph.engine.writing.pending import Pending
+from omnigraph.engine.writing.relations import check_cardinality
+from omnigraph.engine.writing.unique import check_unique
+from omnigraph.engine.writing.value_rules import check_values
+from omnigraph.engine.writing.violations import MOST_SHOWN, Findings, quoted
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog import EdgeType, NodeType
+from omnigraph.storage.column_sets import is_among, one_array
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.lookup import ids_there
+
+
+def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, conflicts: Conflicts) -> None:
+    """Add what the merged state would break; only what either side changed is looked at, since both hold by themselves.
+
+    A rule over one row or one table can break only where rows are brought to a table. Edges are looked at wherever one
+    side changed them and the other deleted nodes.
+    """
+    view = View(sides.catalog, SnapshotTables(handles, merged_snapshot(sides, tables)))
+    pending = Pending(view)
+    for table in tables:
+        if table.rows is not None:
+            pending.of(table.type).put(table.rows.put)
+            pending.of(table.type).delete(table.rows.deleted.to_pylist())
+    findings = Findings()
+    for touched in pending.touched:
+        check_values(touched.type, touched.rows, findings)
+        check_unique(touched, findings)
+    names = {touched.type.name for touched in pending.touched}
+    for edge in sides.catalog.edges.values():
+        if edge.name in names or edge.source in names:
+            check_cardinality(pending, edge, findings)
+    for one in findings.violations:
+        conflicts.add_violations(view.type(one.type).table_key, [one])
+    for edge in sides.catalog.edges.values():
+        for side in ("ours", "theirs"):
+            _check_ends(sides, pending, edge, side, conflicts)  # type: ignore[arg-type] # the two names of Side
+
+
+def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conflicts: Conflicts) -> None:
+    """Edges that one side made or turned, whose ends the other one deleted."""
+    other = sides.other(side)
+    before, after = sides.version(sides.base, edge), sides.version(sides.view(side), edge)
+    if after is None or not sides.has_changed(side, edge):
+        return
+    hit: set[str] = set()
+    ends = ((SRC, pending.node_type(edge.source)), (DST, pending.node_type(edge.target)))
+    gone = {node.name: _deleted(sides, node, other) for _, node in ends}
+    if not any(len(ids) for ids in gone.values()):
+        return
+    positions = None
+    if before is not None:
+        found = sides.differences(before.table, after.table)
+        positions = np.concatenate([found.inserted, found.later])
+    columns = [ID, SRC, DST]
+    rows = after.table.scan(columns) if positions is None else rows_at(after.table, positions, columns)
+    for column, node in ends:
+        is_hit = is_among(rows.column(column), gone[node.name])
+        hit.update(rows.column(ID).filter(pa.array(is_hit)).to_pylist())
+    if hit:
+        orphans = list(_orphans(pending, edge, sorted(hit), (sides.names[side], sides.names[other])))
+        conflicts.add(ConflictKind.ORPHAN_EDGE, orphans[:MOST_SHOWN], len(orphans))
+
+
+def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
+    """The ids of nodes that a side deleted."""
+    before, after = sides.version(sides.base, node), sides.version(sides.view(side), node)
+    if before is None or after is None or not sides.has_changed(side, node):
+        return pa.array([], pa.string())
+    found = sides.differences(before.table, after.table)
+    if not len(found.deleted):
+        return pa.array([], pa.string())
+    return one_array(rows_at(before.table, found.deleted, [ID]).column(ID))
+
+
+def _orphans(pending: Pending, edge: EdgeType, ids: Sequence[str], names: tuple[str, str]) -> Iterator[Conflict]:
+    """Those of the edges that the merged state has, and whose ends it has not."""
+    maker, deleter = names
+    rows = pending.of(edge).matching(ID, ids, [ID, SRC, DST])
+    for column, end, name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
+        nodes = pending.of(pending.node_type(name))
+        wanted = one_array(rows.column(column).unique())
+        there = ids_there(nodes.table, wanted)
+        there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
+        known = is_among(rows.column(column), there) | is_among(rows.column(column), nodes.rows.column(ID))
+        for row in rows.filter(pa.array(~known)).to_pylist():
+            yield Conflict(
+                kind=ConflictKind.ORPHAN_EDGE,
+                table=edge.table_key,
+                id=row[ID],
+                property=end,
+                message=(
+                    f"{edge.name} {quoted(row[ID])} of `{maker}` leads {end} {name} {quoted(row[column])},"
+                    f" which `{deleter}` deleted"
+                ),
+            )

@@ -1,0 +1,170 @@
+"""What one side has done to a table since the base, in the columns of the type that the merged state has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.differences import Differences, rows_at, updated_rows
+from omnigraph.engine.writing.blobs import REFERENCE, blob_names, referring
+from omnigraph.engine.writing.pending import pending_schema
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.column_sets import Mask, are_equal, one_array, places_among
+from omnigraph.storage.dataset import Table
+
+ELSEWHERE = 1
+"""What `given` says in the reference to a blob of the table that rows are taken from; of one's own it is null."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideChanges:
+    """Rows that came, went, or say something else. All have the same columns; a blob is a reference."""
+
+    inserted: pa.Table
+    before: pa.Table
+    """The updated rows as the base has them; the references there lead nowhere."""
+    after: pa.Table
+    changed: Mapping[str, Mask]
+    """For each column, which of the updated rows have another value now."""
+    deleted: pa.Array
+    """The ids of rows that went."""
+    lost: tuple[str, ...] = ()
+    """Properties that the type does not have any more, and that these changes gave values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A table at one of the three states, and its type there."""
+
+    type: AnyType
+    table: Table
+
+
+def no_changes(type_: AnyType) -> SideChanges:
+    """Of a side that left the table as it was."""
+    empty = pending_schema(type_).empty_table()
+    return SideChanges(inserted=empty, before=empty, after=empty, changed={}, deleted=pa.array([], pa.string()))
+
+
+def changes_of(
+    type_: AnyType, before: Version, after: Version, found: Differences, *, is_elsewhere: bool
+) -> SideChanges:
+    """The changes from one version to another, as rows of `type_`; `is_elsewhere`: their blobs are to be brought.
+
+    Columns that only a new schema brought count as changed where they say something else than what it fills them with.
+    """
+    inserted = _Shape(type_, after, is_elsewhere).rows(rows_at(after.table, found.inserted))
+    ids = rows_at(before.table, found.deleted, [ID]).column(ID) if len(found.deleted) else pa.array([], pa.string())
+    befores, afters, masks = [], [], []
+    lost = {name for name in _unknown(type_, after.type) if _gives(after.table, found, name)}
+    for part in updated_rows(before.table, after.table, found):
+        old = _Shape(type_, before, is_elsewhere=False, has_addresses=False).rows(part.before)
+        new = _Shape(type_, after, is_elsewhere).rows(part.after)
+        changed = _changed(type_, before, after, part.changed, old, new)
+        lost |= {name for name in _unknown(type_, after.type) if name in part.changed}
+        differs = np.logical_or.reduce([np.zeros(new.num_rows, np.bool_), *changed.values()])
+        befores.append(old.filter(pa.array(differs)))
+        afters.append(new.filter(pa.array(differs)))
+        masks.append({name: mask[differs] for name, mask in changed.items()})
+    empty = pending_schema(type_).empty_table()
+    return SideChanges(
+        inserted=inserted,
+        before=pa.concat_tables([empty, *befores]),
+        after=pa.concat_tables([empty, *afters]),
+        changed={
+            name: np.concatenate([mask[name] for mask in masks]) for name in pending_schema(type_).names if masks
+        },
+        deleted=one_array(ids),
+        lost=tuple(sorted(lost)),
+    )
+
+
+def _unknown(type_: AnyType, other: AnyType) -> list[str]:
+    """The properties of another state of a type that it has not."""
+    known = {p.identity for p in type_.properties}
+    return [p.name for p in other.properties if p.identity not in known]
+
+
+def _gives(table: Table, found: Differences, name: str) -> bool:
+    """Whether a row that came has a value in a column."""
+    if not len(found.inserted):
+        return False
+    column = rows_at(table, found.inserted, [name]).column(name)
+    return bool(column.null_count < len(column))
+
+
+def _changed(
+    type_: AnyType, before: Version, after: Version, masks: Mapping[str, Mask], old: pa.Table, new: pa.Table
+) -> dict[str, Mask]:
+    """By column of the type, which rows changed; `masks` are by the names of the later version."""
+    found: dict[str, Mask] = {}
+    for name in new.schema.names:
+        known, later = column_in(type_, before.type, name), column_in(type_, after.type, name)
+        if later is None:
+            found[name] = np.zeros(new.num_rows, np.bool_)
+        elif known is None and new.schema.field(name).type != REFERENCE:
+            found[name] = ~are_equal(one_array(old.column(name)), one_array(new.column(name)))
+        else:
+            found[name] = masks.get(later, np.zeros(new.num_rows, np.bool_))
+    return found
+
+
+def column_in(type_: AnyType, other: AnyType, name: str) -> str | None:
+    """What a column of a type is called in another state of that type; None where it has no such column."""
+    prop = type_.property(name)
+    if prop is None:
+        return name  # the id, or an end of an edge
+    return next((p.name for p in other.properties if p.identity == prop.identity), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How the rows of one version become pending rows of the type."""
+
+    type: AnyType
+    version: Version
+    is_elsewhere: bool
+    has_addresses: bool = True
+
+    def rows(self, rows: pa.Table) -> pa.Table:
+        blobs = self._references(rows)
+        columns = []
+        for field in pending_schema(self.type):
+            name = column_in(self.type, self.version.type, field.name)
+            if name is None:
+                columns.append(_filled(self.type, field, rows.num_rows))
+            else:
+                columns.append(blobs[name] if name in blobs else rows.column(name).cast(field.type))
+        return pa.table(columns, schema=pending_schema(self.type))
+
+    def _references(self, rows: pa.Table) -> dict[str, pa.Array]:
+        names = blob_names(self.version.type)
+        if not names or not rows.num_rows:
+            return {name: pa.nulls(rows.num_rows, REFERENCE) for name in names}
+        if not self.has_addresses:
+            return {name: _sized(one_array(rows.column(name))) for name in names}
+        found = self.version.table.matching(ID, one_array(rows.column(ID)), [ID, *names], with_address=True)
+        order = pa.array(places_among(rows.column(ID), found.column(ID)))
+        references = referring(self.version.type, found).take(order)
+        mark = pa.repeat(pa.scalar(ELSEWHERE if self.is_elsewhere else None, pa.int32()), rows.num_rows)
+        return {name: _marked(one_array(references.column(name)), mark) for name in names}
+
+
+def _marked(references: pa.Array, mark: pa.Array) -> pa.Array:
+    parts = [mark, references.field("address"), references.field("size")]
+    return pa.StructArray.from_arrays(parts, fields=list(REFERENCE), mask=references.is_null())
+
+
+def _sized(described: pa.Array) -> pa.Array:
+    nothing = pa.nulls(len(described), pa.uint64())
+    parts = [pa.nulls(len(described), pa.int32()), nothing, described.field("size").cast(pa.uint64())]
+    return pa.StructArray.from_arrays(parts, fields=list(REFERENCE), mask=described.is_null())
+
+
+def _filled(type_: AnyType, field: pa.Field, rows: int) -> pa.Array:
+    prop = type_.property(field.name)
+    if prop is None or prop.default is None:
+        return pa.nulls(rows, field.type)
+    return pa.repeat(pa.array([prop.default], field.type)[0], rows)

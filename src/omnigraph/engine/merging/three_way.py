@@ -1,0 +1,243 @@
+"""The three-way merge of one table's rows: what one side has to take from the other. Pure: no table is read."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.json_rows import json_column
+from omnigraph.engine.merging.conflicts import ConflictKind
+from omnigraph.engine.merging.sides import SideChanges
+from omnigraph.engine.writing.blobs import REFERENCE
+from omnigraph.engine.writing.violations import MOST_SHOWN
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.column_sets import Mask, are_equal, is_among, one_array, places_among
+
+Prefer: TypeAlias = Literal["kept", "taken"]
+SameBlobs: TypeAlias = Callable[[str, pa.Array, pa.Array], Mask]
+"""Row by row, whether the blobs of a column that two references lead to have the same bytes."""
+_ENDS = {SRC: "from", DST: "to"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """Rows about which the two sides don't agree, in one property or, if that is None, whether they should be there.
+
+    The values are in their JSON form, and there are at most `MOST_SHOWN` of them.
+    """
+
+    kind: ConflictKind
+    property: str | None
+    ids: Sequence[str]
+    base: Sequence[object]
+    kept: Sequence[object]
+    taken: Sequence[object]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMerge:
+    """What is to be done to the table of the side that is kept. With clashes, it is only a part of it."""
+
+    put: pa.Table
+    deleted: pa.Array
+    clashes: tuple[Clash, ...]
+
+
+def three_way(
+    type_: AnyType,
+    kept: SideChanges,
+    taken: SideChanges,
+    *,
+    prefer: Prefer | None = None,
+    same_blobs: SameBlobs | None = None,
+) -> RowMerge:
+    """Bring the changes of one side to the other.
+
+    Edits of different properties of one row come together, and equal ones are one. Where both say something else about
+    the same thing, it is a clash; unless one side is preferred, whose word counts then.
+    """
+    merge = _Merge(type_, kept, taken, prefer, same_blobs or _no_blobs)
+    put = [*merge.inserts(), *merge.updates()]
+    deleted = merge.deletes()
+    return RowMerge(
+        put=pa.concat_tables([kept.inserted.slice(0, 0), *put]).combine_chunks(),
+        deleted=deleted,
+        clashes=tuple(merge.clashes),
+    )
+
+
+def _no_blobs(name: str, kept: pa.Array, taken: pa.Array) -> Mask:
+    raise AssertionError(f"the blobs of {name} can't be compared: {len(kept)} and {len(taken)}")
+
+
+class _Merge:
+    """One table; clashes are collected on the way."""
+
+    def __init__(
+        self, type_: AnyType, kept: SideChanges, taken: SideChanges, prefer: Prefer | None, same_blobs: SameBlobs
+    ) -> None:
+        self.type, self.kept, self.taken, self.prefer, self.same_blobs = type_, kept, taken, prefer, same_blobs
+        self.clashes: list[Clash] = []
+
+    def inserts(self) -> Iterator[pa.Table]:
+        mine, theirs = self.kept.inserted, self.taken.inserted
+        at = places_among(theirs.column(ID), mine.column(ID))
+        yield theirs.filter(pa.array(at < 0))
+        both = np.flatnonzero(at >= 0)
+        if len(both):
+            everything = {name: np.ones(len(both), np.bool_) for name in theirs.schema.names}
+            mine, theirs = mine.take(pa.array(at[both])), theirs.take(pa.array(both))
+            yield self._together(ConflictKind.DIVERGENT_INSERT, None, (mine, everything), (theirs, everything))
+
+    def updates(self) -> Iterator[pa.Table]:
+        kept, taken = self.kept, self.taken
+        at = places_among(taken.after.column(ID), kept.after.column(ID))
+        is_gone = is_among(taken.after.column(ID), kept.deleted)
+        yield taken.after.filter(pa.array((at < 0) & ~is_gone))
+        both = np.flatnonzero(at >= 0)
+        if len(both):
+            mine = kept.after.take(pa.array(at[both])), _rows_of(kept.changed, at[both])
+            theirs = taken.after.take(pa.array(both)), _rows_of(taken.changed, both)
+            yield self._together(ConflictKind.DIVERGENT_UPDATE, taken.before.take(pa.array(both)), mine, theirs)
+        if is_gone.any():
+            self._deleted_and_changed(taken, np.flatnonzero(is_gone), is_kept_deleted=True)
+            if self.prefer == "taken":
+                yield taken.after.filter(pa.array(is_gone))
+
+    def deletes(self) -> pa.Array:
+        gone = self.taken.deleted
+        is_changed = is_among(gone, self.kept.after.column(ID))
+        is_left = ~is_among(gone, self.kept.deleted) & ~is_changed
+        if is_changed.any():
+            rows = places_among(gone.filter(pa.array(is_changed)), self.kept.after.column(ID))
+            self._deleted_and_changed(self.kept, rows, is_kept_deleted=False)
+            if self.prefer == "taken":
+                is_left |= is_changed
+        return gone.filter(pa.array(is_left))
+
+    def _deleted_and_changed(self, changes: SideChanges, rows: np.ndarray, *, is_kept_deleted: bool) -> None:
+        if self.prefer is not None:
+            return
+        some = rows[:MOST_SHOWN]
+        before, after = (self._documents(part, changes.changed, some) for part in (changes.before, changes.after))
+        nothing: list[object] = [None] * len(some)
+        self.clashes.append(
+            Clash(
+                kind=ConflictKind.DELETE_VS_UPDATE,
+                property=None,
+                ids=changes.after.column(ID).take(pa.array(some)).to_pylist(),
+                base=before,
+                kept=nothing if is_kept_deleted else after,
+                taken=after if is_kept_deleted else nothing,
+                total=len(rows),
+            )
+        )
+
+    def _documents(self, rows: pa.Table, changed: Mapping[str, Mask], some: np.ndarray) -> list[object]:
+        """Of each row those properties that were changed."""
+        found: list[dict[str, object]] = [{} for _ in some]
+        for name, mask in changed.items():
+            if mask[some].any():
+                values = self._shown(rows, name, some)
+                for place in np.flatnonzero(mask[some]):
+                    found[place][_ENDS.get(name, name)] = values[place]
+        return list(found)
+
+    def _shown(self, rows: pa.Table, name: str, some: np.ndarray) -> list[object]:
+        """Some values in their JSON form; of a blob, how large it is."""
+        column = one_array(rows.column(name).take(pa.array(some)))
+        prop = self.type.property(name)
+        if prop is None:
+            texts: list[object] = column.to_pylist()
+            return texts
+        if column.type == REFERENCE:
+            return [None if one is None else {"bytes": one["size"]} for one in column.to_pylist()]
+        return json_column(prop.type, column)
+
+    def _together(
+        self,
+        kind: ConflictKind,
+        base: pa.Table | None,
+        mine: tuple[pa.Table, Mapping[str, Mask]],
+        theirs: tuple[pa.Table, Mapping[str, Mask]],
+    ) -> pa.Table:
+        """Rows that both sides wrote, in the same order; those in which something is taken."""
+        (kept, mine_changed), (taken, theirs_changed) = mine, theirs
+        takes, clashes = {}, {}
+        for name in kept.schema.names:
+            ours, others = mine_changed[name], theirs_changed[name]
+            takes[name] = others & ~ours
+            clashes[name] = self._differ(name, kept, taken, ours & others)
+        self._follow_texts(mine_changed, theirs_changed, takes, clashes)
+        if self.prefer is None:
+            for name, mask in clashes.items():
+                self._clash(kind, name, mask, base, kept, taken)
+        elif self.prefer == "taken":
+            takes = {name: mask | clashes[name] for name, mask in takes.items()}
+        columns = [_chosen(kept.column(name), taken.column(name), takes[name]) for name in kept.schema.names]
+        is_put = np.logical_or.reduce(list(takes.values()))
+        return pa.table(columns, schema=kept.schema).filter(pa.array(is_put))
+
+    def _differ(self, name: str, kept: pa.Table, taken: pa.Table, asked: Mask) -> Mask:
+        """Which of the asked rows have different values."""
+        rows = np.flatnonzero(asked)
+        found = np.zeros(len(asked), np.bool_)
+        if len(rows):
+            mine, theirs = (one_array(part.column(name).take(pa.array(rows))) for part in (kept, taken))
+            is_same = self.same_blobs(name, mine, theirs) if mine.type == REFERENCE else are_equal(mine, theirs)
+            found[rows] = ~is_same
+        return found
+
+    def _follow_texts(
+        self,
+        mine_changed: Mapping[str, Mask],
+        theirs_changed: Mapping[str, Mask],
+        takes: dict[str, Mask],
+        clashes: dict[str, Mask],
+    ) -> None:
+        """A vector that is computed from a text comes from where the text comes from, whatever was done to it."""
+        for p in self.type.properties:
+            if p.embedding is None:
+                continue
+            text = p.embedding.source
+            is_ours = mine_changed[text] & ~theirs_changed[text]
+            is_theirs = theirs_changed[text] & ~mine_changed[text]
+            is_open = ~is_ours & ~is_theirs & ~clashes[text]
+            goes_with_text = clashes[text] & (self.prefer == "taken")
+            takes[p.name] = is_theirs | goes_with_text | (takes[p.name] & is_open)
+            clashes[p.name] = clashes[p.name] & is_open
+
+    def _clash(
+        self, kind: ConflictKind, name: str, mask: Mask, base: pa.Table | None, kept: pa.Table, taken: pa.Table
+    ) -> None:
+        rows = np.flatnonzero(mask)
+        if not len(rows):
+            return
+        some = rows[:MOST_SHOWN]
+        self.clashes.append(
+            Clash(
+                kind=kind,
+                property=_ENDS.get(name, name),
+                ids=kept.column(ID).take(pa.array(some)).to_pylist(),
+                base=[None] * len(some) if base is None else self._shown(base, name, some),
+                kept=self._shown(kept, name, some),
+                taken=self._shown(taken, name, some),
+                total=len(rows),
+            )
+        )
+
+
+def _rows_of(changed: Mapping[str, Mask], rows: np.ndarray) -> dict[str, Mask]:
+    return {name: mask[rows] for name, mask in changed.items()}
+
+
+def _chosen(kept: pa.ChunkedArray, taken: pa.ChunkedArray, is_taken: Mask) -> pa.Array:
+    if not is_taken.any():
+        return one_array(kept)
+    rows = np.arange(len(is_taken))
+    both = pa.concat_arrays([one_array(kept), one_array(taken)])
+    return both.take(pa.array(np.where(is_taken, rows + len(rows), rows)))
