@@ -304,6 +304,11 @@ def main() -> None:
             merged = merging(spark, data, place)
             told(merged, nodes // 100)
             ratio(merged[0], merged[1])
+            least = merged[1].wall + merged[2].wall, merged[1].processor + merged[2].processor
+            print(
+                f"  merge / (append + scan): {merged[0].wall / least[0]:.2f} of the time,"
+                f" {merged[0].processor / least[1]:.2f} of the processor"
+            )
             shutil.rmtree(data.place)
             shutil.rmtree(place / "graph")
     finally:

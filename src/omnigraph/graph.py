@@ -29,6 +29,8 @@ from omnigraph.ops.load_arguments import GraphData, TypedData, load_input
 from omnigraph.ops.load_branch import load_on_new_branch
 from omnigraph.ops.load_reading import read_here
 from omnigraph.ops.load_records import Reader, Records
+from omnigraph.ops.merge import MergeCall, merge
+from omnigraph.ops.merge_result import MergeResult, Strategy
 from omnigraph.ops.mutate import MutationCall, MutationResult, mutate
 from omnigraph.ops.open import open_session
 from omnigraph.ops.operations import Operations, list_operations
@@ -168,6 +170,32 @@ class Graph:
         """
         session = self._session
         return Diff(session, state_of(session, before), state_of(session, after), types)
+
+    def merge(
+        self,
+        source: str,
+        *,
+        into: str = "main",
+        strategy: Strategy | str | None = None,
+        actor: str = "anonymous",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> MergeResult:
+        """Bring to a branch what another one has done since the two parted, in one commit with two parents.
+
+        Rows are told apart by their ids, and merged property by property. What the two don't agree about, or break
+        together, is listed in the result's `conflicts`; then nothing is published. `strategy` settles rows that both
+        changed: with `ours` the target's word counts, with `theirs` the source's. Merging again does nothing.
+
+        Raises:
+            BadArgumentError: The two are one branch, or there is no such strategy.
+            BranchMissingError, BranchGoneError: One of the branches is not there, or not any more.
+            ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or another branch
+                was merged into it; or others kept writing the same tables.
+        """
+        settled = None if strategy is None else chosen("strategy", Strategy, strategy)
+        call = MergeCall(source=source, into=into, strategy=settled, actor=actor, message=message, is_dry_run=dry_run)
+        return merge(self._session, call)
 
     def query(
         self,

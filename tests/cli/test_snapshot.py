@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import lance
+import msgspec
 import pytest
 
 from omnigraph.cli.main import main
@@ -40,12 +41,8 @@ def put_sidecar(session: Session) -> Sidecar:
         actor="ada",
         started_at="2026-01-31T12:00:00Z",
     )
-    session.store.objects.put(sidecar_key(sidecar.id), json.dumps(sidecar_json(sidecar)).encode())
+    session.store.objects.put(sidecar_key(sidecar.id), msgspec.json.encode(sidecar))
     return sidecar
-
-
-def sidecar_json(sidecar: Sidecar) -> dict[str, object]:
-    return {name: getattr(sidecar, name) for name in sidecar.__struct_fields__}
 
 
 def run_json(*arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:

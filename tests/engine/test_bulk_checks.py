@@ -134,6 +134,32 @@ def test_a_set_of_keys_gives_the_first_place_of_each(keys: list[str], values: li
     assert found.tolist() == [*(first.get(value, -1) for value in values), -1]
 
 
+few_keys = st.lists(texts | st.sampled_from(["12345678", "x12345678", "1234567"]), max_size=3)
+
+
+@given(few_keys, columns)
+@FEW
+def test_keys_that_are_rarely_asked_for_are_found_all_the_same(keys: list[str], values: list[str]) -> None:
+    first = {key: place for place, key in reversed(list(enumerate(keys)))}
+    asked = [*values, *keys, "y12345678", "12345679"]
+
+    found = KeySet(pa.array(keys, pa.string()), is_rarely_hit=True).places(pa.array(asked, pa.string()))
+
+    assert found.tolist() == [first.get(value, -1) for value in asked]
+
+
+@given(few_keys, columns)
+@FEW
+def test_keys_are_told_apart_even_when_all_texts_end_alike(keys: list[str], values: list[str]) -> None:
+    first = {key: place for place, key in reversed(list(enumerate(keys)))}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("omnigraph.storage.hashing.Texts.end_hashes", lambda own: np.zeros(len(own.column), np.uint64))
+
+        found = KeySet(pa.array(keys, pa.string()), is_rarely_hit=True).places(pa.array(values, pa.string()))
+
+    assert found.tolist() == [first.get(value, -1) for value in values]
+
+
 @given(columns, columns)
 @FEW
 def test_keys_are_told_apart_even_when_all_have_one_hash(keys: list[str], values: list[str]) -> None:

@@ -212,6 +212,36 @@ def test_a_merge_onto_rows_with_holes_between_them(tmp_path: Path) -> None:
     assert found == {name: (number, number) for number, name in enumerate(names)}
 
 
+def test_a_merge_whose_ids_are_looked_up_in_several_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.storage.lookup.KEYS_AT_ONCE", 700)
+    graph = new_graph(tmp_path, "node N { k: String @key  v: I64  w: I64? }")
+    names = [f"n{number}" for number in range(6_000)]
+    loaded(graph, "append", *(node("N", k=name, v=0, w=number) for number, name in enumerate(names[:5_000])))
+
+    result = loaded(graph, "merge", *(node("N", k=name, v=number % 2) for number, name in enumerate(names[::-1])))
+
+    assert result.nodes["N"] == TypeCounts(read=6_000, inserted=1_000, updated=2_500, unchanged=2_500)
+    found = {row["id"]: (row["v"], row["w"]) for row in rows(graph, "N")}
+    numbers = [*range(5_000), *[None] * 1_000]
+    assert found == {name: ((5_999 - at) % 2, numbers[at]) for at, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("count", [5_000, 40_000])
+def test_a_merge_of_few_rows_among_many_changes_these(tmp_path: Path, count: int) -> None:
+    graph = new_graph(tmp_path, "node N { k: String @key  v: I64  text: String? }")
+    names = [f"n{number}" for number in range(count)]
+    loaded(graph, "append", *(node("N", k=name, v=0, text=name) for name in names))
+    few = names[:: count // 5_000]
+    said = {name: (at % 2, name if at % 3 else "new") for at, name in enumerate(few)}
+
+    result = loaded(graph, "merge", *(node("N", k=name, v=v, text=text) for name, (v, text) in said.items()))
+
+    changed = sum(value != (0, name) for name, value in said.items())
+    assert result.nodes["N"] == TypeCounts(read=len(few), updated=changed, unchanged=len(few) - changed)
+    found = {row["id"]: (row["v"], row["text"]) for row in rows(graph, "N")}
+    assert found == {name: (0, name) for name in names} | said
+
+
 def test_many_edges_to_committed_nodes(tmp_path: Path) -> None:
     graph = new_graph(tmp_path, "node N { k: String @key }\nedge E: N -> N")
     names = [f"n{number}" for number in range(5_000)]

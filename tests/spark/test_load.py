@@ -1,5 +1,6 @@
 """Loads on Spark: one commit or nothing, exactly once, whatever tasks, executors and callers do."""
 
+import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 import omnigraph as og
 from crash.jobs import leftovers
@@ -20,6 +22,7 @@ from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, Load
 from omnigraph.spark.failures import JobCancelledError
 from omnigraph.spark.job import SparkLoading
 from omnigraph.spark.reading import SparkInput
+from omnigraph.spark.staged_load import InputChangedError
 from omnigraph.spark.task import Staging, worked_on
 from spark_loading import APART, exported, file_of, left_over, reasons, spark_loaded, texts
 from worlds import runtime
@@ -87,6 +90,29 @@ def test_a_bad_row_of_a_data_frame_is_told_with_its_partition(spark: SparkSessio
     told = [str(problem) for problem in refused.value.problems]
     first = "first in <nodes Person, partition 0>, row 1"
     assert told == [f"<nodes Person, partition 1>, row 5: Person 'p0' is there twice: {first}"]
+    settled(graph)
+
+
+def shuffled(spark: SparkSession, pairs: list[tuple[str, str]]) -> DataFrame:
+    """Edges that come in another order whenever they are asked for."""
+    chance = f.udf(lambda _: random.random(), "double").asNondeterministic()
+    frame = spark.createDataFrame(pairs, "from string, to string").coalesce(1)
+    return frame.withColumn("chance", chance("from")).sortWithinPartitions("chance").drop("chance")
+
+
+@pytest.mark.parametrize("on_error", [None, "aside"])
+def test_a_data_frame_whose_rows_change_places_is_refused_when_it_has_bad_ones(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path, on_error: str | None
+) -> None:
+    loaded(graph, "append", *PEOPLE)
+    before = graph.snapshot().commit.id
+    pairs = [(f"p{number % 40}", f"p{number % 7}" if number % 20 else "nobody") for number in range(200)]
+    directory = None if on_error is None else tmp_path / on_error
+
+    with pytest.raises(InputChangedError, match="persist"):
+        graph.spark.load(edges={"Knows": shuffled(spark, pairs)}, mode="append", on_error=directory)
+
+    assert graph.snapshot().commit.id == before
     settled(graph)
 
 

@@ -85,7 +85,7 @@ def both(
 
 
 @pytest.mark.parametrize("leaves_out", [False, True])
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_random_load_ends_as_in_one_process(
     spark: SparkSession, tmp_path: Path, seed: int, mode: str, leaves_out: bool

@@ -13,10 +13,12 @@ from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
 from omnigraph.storage.index_staging import stage_index
+from omnigraph.storage.lookup import existing
 from omnigraph.storage.rewriting import carried, stage_rewrite
 from omnigraph.storage.staging import (
     Change,
     DuplicateRowError,
+    RowStream,
     Staged,
     StagedDecodeError,
     stage_append,
@@ -134,6 +136,43 @@ def test_a_staged_write_moves_to_another_version_without_writing_its_rows_again(
     expected = {**AFTER[change], "b": 20, "n": 9} if change is not Change.OVERWRITE else {"e": 5}
     assert moved.written == staged.written
     assert applied(newer, moved) == expected
+
+
+def merging(table: Table, values: dict[str, int], *known: str) -> RowStream:
+    """Rows of which the caller has looked up those that are known."""
+    given = rows(values)
+    keys = pa.array(known, pa.string())
+    found = existing(table, lambda: keys, len(keys))
+    return RowStream(batches=lambda: iter(given.to_batches()), keys=keys, located=found.located(found.mask))
+
+
+def test_rows_that_the_caller_has_found_are_not_looked_up_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = merging(table, {"c": 30, "e": 5, "a": 10}, "c", "a")
+    monkeypatch.delattr("omnigraph.storage.staging.existing")
+
+    staged = stage_upsert(table, looked)
+
+    assert applied(table, staged) == {"a": 10, "b": 2, "c": 30, "d": 4, "e": 5}
+
+
+def test_rows_that_lie_elsewhere_by_now_are_looked_up_again(table: Table) -> None:
+    looked = merging(table, {"c": 30, "a": 10}, "c", "a")
+    version = apply(table.handles, stage_overwrite(table, rows({"n": 9, "a": 1, "c": 3, "m": 8})), table.version)
+    newer = Table(table.handles, table.path, version)
+
+    staged = stage_upsert(newer, looked)
+
+    assert applied(newer, staged) == {"a": 10, "c": 30, "m": 8, "n": 9}
+
+
+def test_what_the_caller_has_found_does_not_move_with_the_write(table: Table) -> None:
+    staged = stage_upsert(table, merging(table, {"c": 30, "a": 10}, "c", "a"))
+    version = apply(table.handles, stage_overwrite(table, rows({"n": 9, "a": 1, "c": 3, "m": 8})), table.version)
+    newer = Table(table.handles, table.path, version)
+
+    moved = carried(staged, newer)
+
+    assert applied(newer, moved) == {"a": 10, "c": 30, "m": 8, "n": 9}
 
 
 def test_a_write_that_deletes_is_refused_on_another_version(table: Table) -> None:

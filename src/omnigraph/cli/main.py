@@ -33,7 +33,7 @@ cli = LazyGroup(
         )
     ],
     lazy={
-        "branch": Lazy("omnigraph.cli.branch:group", "Make, list and delete branches."),
+        "branch": Lazy("omnigraph.cli.branch:group", "Make, list, merge and delete branches."),
         "commit": Lazy("omnigraph.cli.commit:group", "Read the history of a graph."),
         "diff": Lazy("omnigraph.cli.diff:command", "Show what differs between two states of a graph."),
         "embed": Lazy("omnigraph.cli.embed:command", "Compute vectors that are missing from their texts."),

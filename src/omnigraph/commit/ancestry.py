@@ -5,8 +5,26 @@ from dataclasses import dataclass
 
 from omnigraph.commit.lineage import ancestors, merge_base
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.records import Commit, Snapshot
+from omnigraph.commit.records import Commit, MergedFrom, Snapshot
 from omnigraph.commit.refs import at_commit
+from omnigraph.errors import Kind, OmnigraphError
+
+
+class MergeBaseGoneError(OmnigraphError):
+    """Both branches have merged a third one, whose journal is gone: what they had in common is not known any more."""
+
+    kind = Kind.CORRUPT
+    code = "merge_base_gone"
+
+    def __init__(self, branch: str, path: str) -> None:
+        super().__init__(branch, path)
+        self.branch, self.path = branch, path
+
+    def __str__(self) -> str:
+        return (
+            f"both branches have merged `{self.branch}`, whose commits ({self.path}) are gone: a merge could bring back"
+            " what was deleted since. Export the rows that are wanted from one branch, and load them into the other"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +42,15 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two branches parted, and the commits that each has had since; the base is one of several, if need be."""
+    """Where two branches parted, and all commits that each has had since; perhaps some that the base has too.
+
+    These are None when commits that were not read may be among them: the base does not descend from where the lines of
+    the two meet, as with branches that merged others crosswise, or a journal is gone.
+    """
 
     base_id: str
-    ours: tuple[Commit, ...]
-    theirs: tuple[Commit, ...]
+    ours: tuple[Commit, ...] | None
+    theirs: tuple[Commit, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +65,7 @@ class _Stretch:
 class Ancestry:
     """The commits of two states back to where their lines meet, and those of every branch that was merged since.
 
-    What came before that meeting is not read. The journal of a merged branch may be gone; what it had is then not
-    considered as a base.
+    What came before that meeting is not read.
     """
 
     def __init__(self, ours: Tip, theirs: Tip) -> None:
@@ -52,21 +73,32 @@ class Ancestry:
         self._commits: dict[str, Commit] = {}
         self._where: dict[str, ManifestLog] = {}
         self._reached: dict[str, int] = {}
+        self._gone: dict[str, MergedFrom] = {}
+        """Merged commits whose journals are gone."""
         lines = [list(_line(tip.log, tip.head, tip.commit.seq)) for tip in (ours, theirs)]
+        self._source = lines[1][0]
         self._meeting_id, self._floors = _meeting(lines[0], lines[1])
         waiting = [*lines[0], *lines[1]]
         while waiting:
             waiting += self._read(waiting.pop())
         named = {parent for commit in self._commits.values() for parent in _parents(commit)}
-        self._beyond = tuple(named - self._commits.keys() - {self._meeting_id})
+        self._beyond = tuple(named - self._commits.keys() - self._gone.keys() - {self._meeting_id})
 
     def divergence(self) -> Divergence:
-        """Where the two parted."""
+        """Where the two parted, or MergeBaseGoneError when that can't be told any more."""
         ours, theirs = self._ours.commit.id, self._theirs.commit.id
         base_id = merge_base(ours, theirs, self._parents_of)
         assert base_id is not None  # noqa: S101 - the meeting of the two lines is an ancestor of both
+        if base_id in self._gone:
+            raise MergeBaseGoneError(self._gone[base_id].branch, self._gone[base_id].path)
         before = ancestors(base_id, self._parents_of)
         since = [ancestors(tip, self._parents_of) - before for tip in (ours, theirs)]
+        gone = [{self._gone[one] for one in part if one in self._gone} for part in since]
+        for one in gone[0]:
+            if one.path in {other.path for other in gone[1]}:
+                raise MergeBaseGoneError(one.branch, one.path)
+        if gone[0] or gone[1] or self._meeting_id not in before:
+            return Divergence(base_id, None, None)
         mine, others = ([self._commits[one] for one in part if one in self._commits] for part in since)
         return Divergence(base_id, tuple(mine), tuple(others))
 
@@ -78,6 +110,11 @@ class Ancestry:
             return at_commit(self._theirs.log, self._theirs.head, base_id)
         log = self._where[base_id]
         return at_commit(log, log.last(), base_id)
+
+    def place_of_theirs(self) -> MergedFrom:
+        """Where the newest commit of the second state is found again."""
+        log = self._source.log
+        return MergedFrom(branch=log.branch, path=log.path, seq=self._source.seq)
 
     def _parents_of(self, commit_id: str) -> tuple[str, ...]:
         """The parents as far as they were read. Behind the meeting stands all that is older, read or not."""
@@ -100,10 +137,20 @@ class Ancestry:
                 break
             self._commits[commit.id] = commit
             self._where[commit.id] = log
-            if commit.merged_from is not None:
-                there = commit.merged_from
-                found += _stretches(log.other(there.branch, there.path), there.seq)
+            found += self._merged(commit, log)
         return found
+
+    def _merged(self, commit: Commit, log: ManifestLog) -> list[_Stretch]:
+        """The line of a branch that a commit merged, which may have been deleted, and its journal collected."""
+        there = commit.merged_from
+        if there is None or commit.merged_parent is None:
+            return []
+        other = log.other(there.branch, there.path)
+        try:
+            return list(_line(other, other.last(), there.seq))
+        except NotAGraphError:
+            self._gone[commit.merged_parent] = there
+            return []
 
 
 def _parents(commit: Commit) -> tuple[str, ...]:
@@ -120,13 +167,6 @@ def _line(log: ManifestLog, head: Head, seq: int) -> Iterator[_Stretch]:
             return
         seq, log = min(seq, fork.seq), log.parent(fork)
         head = log.last()
-
-
-def _stretches(log: ManifestLog, seq: int) -> list[_Stretch]:
-    try:
-        return list(_line(log, log.last(), seq))
-    except NotAGraphError:
-        return []  # its journal was collected
 
 
 def _meeting(ours: Sequence[_Stretch], theirs: Sequence[_Stretch]) -> tuple[str, dict[str, int]]:

@@ -325,9 +325,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     tables |= {new: structs.replace(old.tables[key], table_key=new) for key, new in renamed.items()}
     tables |= {table.record.table_key: table.record for table in applied.new_tables}
     tables |= {key: one.record for key, one in plan.adopted.items()}
-    touched = dict.fromkeys(
-        (*applied.created, *applied.moved, *plan.adopted, *dropped, *renamed, *renamed.values())
-    )
+    touched = dict.fromkeys((*applied.created, *applied.moved, *plan.adopted, *dropped, *renamed, *renamed.values()))
     changes = [_change(key, old, pins.get(key), tables.get(key)) for key in touched]
     commit = Commit(
         id=commit_id,

@@ -48,9 +48,11 @@ class Writer:
         )
         if rows.replaces_all:
             yield TableWrite(table_key=key, overwrite=stream)
-        elif rows.exists[is_written].any():
-            replaced = rows.ids().filter(pa.array(is_written & rows.exists))
-            yield TableWrite(table_key=key, upsert=replace(stream, keys=replaced))
+        elif rows.existing is not None and rows.exists[is_written].any():
+            is_replacing = is_written & rows.exists
+            replaced = rows.ids().filter(pa.array(is_replacing))
+            stream = replace(stream, keys=replaced, located=rows.existing.located(is_replacing))
+            yield TableWrite(table_key=key, upsert=stream)
         else:
             yield TableWrite(table_key=key, append=stream)
 

@@ -101,7 +101,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     is_streamed = any(write.is_streamed for write in writes)
     if armed is None and is_streamed:
         armed = arm(session.log, head, operation=operation, actor=actor)
-    moves = _staged(session, head, writes, armed)
+    moves = stage_writes(session, SnapshotTables(session.handles, head.snapshot), writes, armed)
     if base is None and not any(move.staged.has_effect for move in moves):
         _forget(session, armed, moves)
         head = session.head()  # a base that no swap will test may be old: look properly before saying so
@@ -109,7 +109,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         if earlier is not None:
             return Committed(earlier, head, was_there=True)
         armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
-        moves = _staged(session, head, writes, armed)
+        moves = stage_writes(session, SnapshotTables(session.handles, head.snapshot), writes, armed)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
         _forget(session, armed, moves)
@@ -157,9 +157,10 @@ class _Files:
             self._armed.lease.name(files)
 
 
-def _staged(session: Session, head: Head, writes: Sequence[TableWrite], armed: Armed | None) -> tuple[Move, ...]:
-    """Every write staged; when one fails, nothing of the others is left."""
-    tables = SnapshotTables(session.handles, head.snapshot)
+def stage_writes(
+    session: Session, tables: SnapshotTables, writes: Sequence[TableWrite], armed: Armed | None
+) -> tuple[Move, ...]:
+    """Every write staged on these versions; when one fails, nothing of the others is left."""
     files = _Files(armed)
     moves: list[Move] = []
     try:

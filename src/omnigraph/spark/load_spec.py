@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from omnigraph.commit.notes import TaskNote
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import Faults
 from omnigraph.ids import ulid_texts
 from omnigraph.ops.load_inputs import OneInput
@@ -27,6 +28,30 @@ JOB_BITS = 80 - _SPLIT_BITS - _ROW_BITS
 
 FRAME_SPLITS = 1 << 16
 """How many splits files may have together, and how many partitions a DataFrame."""
+MOST_FRAMES = (1 << _SPLIT_BITS) // FRAME_SPLITS - 1
+
+
+class TooManyPartsError(OmnigraphError):
+    """An input is in more parts than one load tells apart."""
+
+    kind = Kind.USAGE
+    code = "too_many_parts"
+
+    def __init__(self, what: str, parts: int, most: int) -> None:
+        super().__init__(what, parts, most)
+        self.what, self.parts, self.most = what, parts, most
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}: {self.parts:,} parts are more than the {self.most:,} that one load tells apart;"
+            " coalesce a DataFrame, merge small files, or load in several steps"
+        )
+
+
+def check_parts(what: str, parts: int, most: int = FRAME_SPLITS) -> None:
+    """TooManyPartsError for more than so many."""
+    if parts > most:
+        raise TooManyPartsError(what, parts, most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +139,7 @@ class SplitIds:
     """Successive ULIDs from a given one on."""
 
     def __init__(self, first: int) -> None:
-        self._next = first
+        self._first = self._next = first
 
     def ulid(self) -> str:
         """The next one."""
@@ -123,6 +148,7 @@ class SplitIds:
     def ulids(self, count: int) -> bytes:
         """The next ones."""
         first, self._next = self._next, self._next + count
+        check_parts("the rows of one file or partition", self._next - self._first, 1 << _ROW_BITS)
         return ulid_texts(first, count) if count else b""
 
     def jitter(self, limit: float) -> float:

@@ -21,7 +21,7 @@ from omnigraph.ops.load_reading import is_repeatable, unit_of
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.codec import encode_catalog
-from omnigraph.spark.load_spec import FRAME_SPLITS, JOB_BITS, FrameSource, LoadSpec
+from omnigraph.spark.load_spec import FRAME_SPLITS, JOB_BITS, MOST_FRAMES, FrameSource, LoadSpec, check_parts
 from omnigraph.spark.phases import Phases
 from omnigraph.spark.pieces import piece_rows
 from omnigraph.spark.splits import TARGET_BYTES, lines_before, plan_splits, spooled
@@ -87,6 +87,8 @@ class SparkInput:
         session, call = self._session, self.call
         inputs = spooled(self.given, self._scratch.directory)
         splits = plan_splits(inputs, target_bytes=self._split_bytes)
+        check_parts("the files", len(splits))
+        check_parts("the DataFrames", len(self.frames), MOST_FRAMES)
         armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=keeps_staged)
         phases = Phases(session.store, armed)
         now = int(session.runtime.clock.now().timestamp() * 1000)

@@ -190,7 +190,7 @@ class SparkRecords:
         work = Staging(left_out=without, only={split: frozenset(names) for split, names in only.items()})
         with self._open.opened() as phase:
             done = self._jobs.work(self._input.spec, phase.number, work, doing="write")
-            self.staged.check_same(done, self._input.name_of)
+            self.staged.check_same(done, self._input.name_of, only)
             phase.keep(self._staged_files(done))
             replaced = self.staged.replace(done, changed)
         for name, fragments in replaced.items():

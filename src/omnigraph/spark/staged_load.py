@@ -1,6 +1,6 @@
 """The state of a Spark load between its jobs: what each split gave, and which fragments hold its rows now."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -49,13 +49,14 @@ class StagedLoad:
         """The fragments of a type, in the order of its rows."""
         return [text for one in self._in_order() if name in one.types for text in one.types[name].fragments]
 
-    def check_same(self, again: Iterable[Done], name_of: Callable[[int], str]) -> None:
-        """InputChangedError when a split gave other rows than the first time."""
-        for one in again:
-            before = self.done[one.split]
-            first = {name: (told.rows, told.checksum) for name, told in before.types.items()}
-            if first != {name: (told.rows, told.checksum) for name, told in one.types.items()}:
-                raise InputChangedError(name_of(one.split))
+    def check_same(self, again: Sequence[Done], name_of: Callable[[int], str], only: Collection[int] = ()) -> None:
+        """InputChangedError when a split, of all or of `only` some, gave other rows than the first time."""
+        found = {one.split: _content(one) for one in again}
+        for split in only or self.done:
+            if found.pop(split, None) != _content(self.done[split]):
+                raise InputChangedError(name_of(split))
+        if found:
+            raise InputChangedError("a DataFrame")  # in more partitions than before
 
     def replace(self, again: Iterable[Done], left_out: Mapping[tuple[int, str], bytes]) -> dict[str, list[str]]:
         """Other fragments for some splits and types: by type, the fragments whose place they take."""
@@ -73,6 +74,11 @@ class StagedLoad:
 
     def _in_order(self) -> list[Done]:
         return [self.done[split] for split in sorted(self.done)]
+
+
+def _content(done: Done) -> dict[str, tuple[int, int]]:
+    """What tells the rows of a split from others: how many of each type, and their keys in their order."""
+    return {name: (told.rows, told.checksum) for name, told in done.types.items()}
 
 
 @dataclass(frozen=True, slots=True)

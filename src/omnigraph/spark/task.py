@@ -19,10 +19,10 @@ from omnigraph.engine.bulk.row_rules import keeping_rules
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.schema.arrow import ID
+from omnigraph.faults import Faults, NoFaults
 from omnigraph.spark.failures import carrying
-from omnigraph.spark.keys import Chosen, Wanted, id_hashes
-from omnigraph.spark.load_spec import FrameSource, LoadSpec, Worker
+from omnigraph.spark.keys import Chosen, Wanted, key_hashes, roles_of
+from omnigraph.spark.load_spec import FrameSource, LoadSpec, Worker, check_parts
 from omnigraph.spark.pieces import PieceWriter, chosen_rows
 from omnigraph.spark.splits import split_rows
 from omnigraph.spark.type_writers import TypeWriters
@@ -204,6 +204,7 @@ def _frame_rows(worker: Worker, source: FrameSource, batches: Iterator[pa.Record
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - partitions of a DataFrame are read by tasks only
     partition = context.partitionId()
+    check_parts(source.name_of(partition), partition + 1)
     split = source.first_split + partition
     rows = _Rows(source.name_of(partition), "row")
     first = next(batches, None)
@@ -241,7 +242,7 @@ class _Counted:
 
 def _staged(worker: Worker, phase: int, split: int, rows: _Rows, work: Staging) -> Done:
     note = worker.note(phase, split)
-    _reach(worker, "task.begun")
+    _faults(worker).reach("task.begun")
     done = Done(split=split)
     without = {name: np.frombuffer(packed, np.int64) for name, packed in work.left_out.get(split, {}).items()}
     writers = TypeWriters(worker, note)
@@ -259,7 +260,7 @@ def _staged(worker: Worker, phase: int, split: int, rows: _Rows, work: Staging) 
     except BaseException:
         writers.abort()
         raise
-    _reach(worker, "task.staged")
+    _faults(worker).reach("task.staged")
     return _finished(note, done, rows)
 
 
@@ -289,8 +290,12 @@ def _counted(worker: Worker, done: Done, window: TypedRows) -> Positions:
     told = done.types.setdefault(window.type.name, TypeDone())
     ordinals = np.arange(told.rows, told.rows + window.rows.num_rows, dtype=np.int64)
     told.rows += window.rows.num_rows
-    hashes = id_hashes(window.rows.column(ID), worker.spec.seed)
-    told.checksum = (told.checksum + int(hashes.sum(dtype=np.uint64))) % 2**64
+    for number, columns in enumerate(roles_of(window.type).values()):
+        hashes, held = key_hashes(window.rows, columns, worker.spec.seed)
+        places = (ordinals if held is None else ordinals[held]).astype(np.uint64)
+        # By place, so that the same rows in another order are not the same: rows are found again by their ordinals.
+        total = int((hashes * (2 * places + 1)).sum(dtype=np.uint64))
+        told.checksum = (told.checksum + (2 * number + 1) * total) % 2**64
     return ordinals
 
 
@@ -305,8 +310,7 @@ def _told(done: Done) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([_encode(done)], pa.binary())], schema=_PAYLOAD)
 
 
-def _reach(worker: Worker, point: str) -> None:
-    """A point of a task's first try: what a test breaks there is not broken when the task is tried again."""
+def _faults(worker: Worker) -> Faults:
+    """Those of a task's first try: what a test breaks there is not broken when the task is tried again."""
     context = TaskContext.get()
-    if context is None or context.attemptNumber() == 0:
-        worker.spec.faults.reach(point)
+    return worker.spec.faults if context is None or context.attemptNumber() == 0 else NoFaults()

@@ -97,6 +97,17 @@ class Texts:
                 hashes[is_long] = _mixed(hashes[is_long] ^ self._words[ends - back])
         return hashes
 
+    def end_hashes(self) -> Hashes:
+        """A hash of every text that only looks at its length and its last eight bytes."""
+        if self.shortest >= 8:
+            words = self._words[self._starts + (self.lengths - 8)]
+        else:
+            words = self._words[self._starts + np.maximum(self.lengths - 8, 0)]
+            words &= _LOWEST[np.minimum(self.lengths, 8)]
+        words ^= self.lengths.view(np.uint64)
+        words ^= _SEED
+        return _mixed(words)
+
     @property
     def word_count(self) -> int:
         """How many words the longest text has, of those that are looked at."""

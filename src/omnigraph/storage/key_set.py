@@ -16,6 +16,8 @@ _NOWHERE = -1
 _FREE = np.uint64(0)
 _HALF, _PLACE = np.uint64(32), np.uint64(0xFFFF_FFFF)
 """A slot is half of a hash, and behind it a position counted from 1, so that no slot in use is 0."""
+_SIEVE_ROOM = 16
+"""How many places, at least, a sieve has for each key."""
 PACKED_BYTES = 256 * 1024 * 1024
 """How much memory the words of all keys may take; beyond it, keys are compared by Arrow."""
 
@@ -27,9 +29,13 @@ class KeySet:
     into memory. What the slots find is compared with the key itself.
     """
 
-    def __init__(self, keys: pa.Array, hashes: Hashes | None = None) -> None:
-        """`hashes`, where they are known, are those that `hashes_of` gives."""
+    def __init__(self, keys: pa.Array, hashes: Hashes | None = None, *, is_rarely_hit: bool = False) -> None:
+        """`hashes`, where they are known, are those that `hashes_of` gives.
+
+        With `is_rarely_hit` it is fast for values most of which are no keys, and a little slower for others.
+        """
         self._keys = keys
+        self._sieve = _Sieve(len(keys)) if is_rarely_hit else None
         words = min(-(-longest_text(keys) // 8), HASHED_BYTES // 8)
         is_lean = len(keys) * (1 + words) * 8 > PACKED_BYTES
         self._packed = None if is_lean else np.zeros((len(keys), 1 + words), np.uint64)
@@ -40,6 +46,8 @@ class KeySet:
                 known[start : start + len(texts.column)] = texts.hashes()
             if self._packed is not None:
                 texts.pack(self._packed[start : start + len(texts.column)])
+            if self._sieve is not None:
+                self._sieve.add(texts)
         first = np.arange(len(keys))
         if _has_equal(known):  # a repeated key, or hardly ever one that only has the hash of another
             _, first = np.unique(known, return_index=True)
@@ -66,9 +74,22 @@ class KeySet:
             places[is_given] = self._block_places(values.drop_null())
             return places
         texts = Texts(values)
+        if self._sieve is not None:
+            left = self._sieve.left(texts)
+            if 2 * len(left) < len(values):
+                places = np.full(len(values), _NOWHERE, np.int64)
+                if len(left):
+                    places[left] = self._found(values.take(pa.array(left)))
+                return places
+        return self._found(values, texts)
+
+    def _found(self, values: pa.Array, texts: Texts | None = None) -> Positions:
+        texts = texts or Texts(values)
         found = self._candidates(texts.hashes())
-        is_hit = found >= 0
-        differs = np.flatnonzero(is_hit & ~self._are(values, texts, found if is_hit.all() else np.maximum(found, 0)))
+        hits = np.flatnonzero(found >= 0)
+        if not len(hits):
+            return found
+        differs = hits[~self._are(values, texts, hits, found[hits])]
         if len(differs):
             found[differs] = self._slowly(values.take(pa.array(differs)))
         return found
@@ -76,8 +97,17 @@ class KeySet:
     def _candidates(self, hashes: Hashes) -> Positions:
         """For each hash the position of the key that most likely has it, or -1 where no key has."""
         slot = (hashes >> self._shift).view(np.int64)
-        mark = hashes << _HALF
         there = self._slots.take(slot)
+        met = np.flatnonzero(there)  # what meets a free slot is no key
+        if 2 * len(met) > len(there):
+            return self._followed(hashes, slot, there)
+        found = np.full(len(hashes), _NOWHERE, np.int64)
+        found[met] = self._followed(hashes[met], slot[met], there[met])
+        return found
+
+    def _followed(self, hashes: Hashes, slot: Positions, there: Hashes) -> Positions:
+        """The same, from the first slot of each and what is there on."""
+        mark = hashes << _HALF
         rest = there ^ mark  # of the right key only its place is left
         open_ = np.flatnonzero((rest > _PLACE) & (there != _FREE))
         while len(open_):
@@ -88,18 +118,21 @@ class KeySet:
         # What met a free slot is its own mark still, which may be 0: then it says -1 as well.
         return np.where(rest > _PLACE, _NOWHERE, rest.view(np.int64) - 1)
 
-    def _are(self, values: pa.Array, texts: Texts, places: Positions) -> Mask:
-        """For each value whether it is the key at that place."""
+    def _are(self, values: pa.Array, texts: Texts, rows: Positions, places: Positions) -> Mask:
+        """For each of these rows of the values whether it is the key at that place."""
+        chosen = slice(None) if len(rows) == len(values) else rows
         if self._packed is None:
-            return mask_of(pc.equal(self._keys.take(pa.array(places)), values))
+            asked = values if len(rows) == len(values) else values.take(pa.array(rows))
+            return mask_of(pc.equal(self._keys.take(pa.array(places)), asked))
         there = self._packed.take(places, axis=0)
-        is_same: Mask = np.equal(there[:, 0], texts.lengths.view(np.uint64))
+        lengths = texts.lengths[chosen]
+        is_same: Mask = np.equal(there[:, 0], lengths.view(np.uint64))
         for number in range(min(texts.word_count, there.shape[1] - 1)):
-            is_same &= there[:, 1 + number] == texts.word(number)
+            is_same &= there[:, 1 + number] == texts.word(number)[chosen]
         if texts.longest > HASHED_BYTES:
-            long = np.flatnonzero(is_same & (texts.lengths > HASHED_BYTES))
+            long = np.flatnonzero(is_same & (lengths > HASHED_BYTES))
             keys = self._keys.take(pa.array(places[long]))
-            is_same[long] = mask_of(pc.equal(keys, values.take(pa.array(long))))
+            is_same[long] = mask_of(pc.equal(keys, values.take(pa.array(rows[long]))))
         return is_same
 
     def _slowly(self, values: pa.Array) -> Positions:
@@ -115,6 +148,26 @@ class KeySet:
             self._slots[slot[is_free]] = entry[is_free]
             is_left = self._slots[slot] != entry
             entry, slot = entry[is_left], (slot[is_left] + 1) & self._last
+
+
+class _Sieve:
+    """Tells of most values that are no keys, by little more than a look at their ends."""
+
+    def __init__(self, keys: int) -> None:
+        bits = max(int(_SIEVE_ROOM * keys).bit_length(), 4)
+        self._shift = np.uint64(64 - bits)
+        self._is_used: Mask = np.zeros(1 << bits, np.bool_)
+
+    def add(self, texts: Texts) -> None:
+        """These are keys."""
+        self._is_used[self._places(texts)] = True
+
+    def left(self, texts: Texts) -> Positions:
+        """The positions of those that may be keys."""
+        return np.flatnonzero(self._is_used.take(self._places(texts)))
+
+    def _places(self, texts: Texts) -> Positions:
+        return (texts.end_hashes() >> self._shift).view(np.int64)
 
 
 def _has_equal(hashes: Hashes) -> bool:

@@ -1,6 +1,7 @@
 """Committed rows by many keys at once: pushed into Lance while they are few, else by one pass over a column."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +17,10 @@ Addresses: TypeAlias = npt.NDArray[np.uint64]
 
 ID = "id"
 SCANNED_ROWS = 65_536
+KEYS_AT_ONCE = 4_000_000
+"""More keys are looked up in several passes, because what finds them takes about a hundred bytes for each."""
+_RARE, _SIEVED_KEYS = 4, 1_000_000
+"""Of so many rows for each key, most are not asked for; and for up to so many keys it pays to tell these apart first."""
 
 
 class Existing:
@@ -33,6 +38,15 @@ class Existing:
         if self._found is not None:
             return np.asarray(self._found.column(ADDRESS).to_numpy(), np.uint64)
         return _addresses(self._table, self._positions if self._positions is not None else np.empty(0, np.int64))
+
+    def located(self, rows: Mask) -> "Located":
+        """Where the committed rows lie of some of the other rows, each of which has one."""
+        return Located(path=self._table.path, version=self._table.version, addresses=self.addresses()[self.at[rows]])
+
+    @property
+    def is_located(self) -> bool:
+        """Whether rows are fetched from where they lie; else each time they are looked up by their ids."""
+        return self._positions is not None
 
     @property
     def mask(self) -> Mask:
@@ -52,6 +66,19 @@ class Existing:
         return found.take(pa.array(places_among(wanted, found.column(ID)))).select(list(columns))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Where rows lie in one version of a table. In another version they may lie elsewhere."""
+
+    path: str
+    version: int
+    addresses: Addresses
+
+    def is_of(self, table: Table) -> bool:
+        """Whether the rows lie there in this table."""
+        return (self.path, self.version) == (table.path, table.version)
+
+
 def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
     """Which of so many ids committed rows have; they are asked for only when there are any rows."""
     at = np.full(rows, -1, np.int64)
@@ -63,13 +90,15 @@ def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
         return Existing(table, places_among(wanted, found.column(ID)), None, found)
     positions: list[Positions] = []
     known = 0
-    keys = KeySet(wanted)
-    for start, column in _overlapping(table, wanted):
-        places = keys.places(column)
-        hits = np.flatnonzero(places >= 0)
-        at[places[hits]] = known + np.arange(len(hits))
-        positions.append(start + hits)
-        known += len(hits)
+    for first in range(0, rows, KEYS_AT_ONCE):
+        some = wanted.slice(first, KEYS_AT_ONCE)
+        keys = _key_set(table, some)
+        for start, column in _overlapping(table, some):
+            places = keys.places(column)
+            hits = np.flatnonzero(places >= 0)
+            at[first + places[hits]] = known + np.arange(len(hits))
+            positions.append(start + hits)
+            known += len(hits)
     return Existing(table, at, np.concatenate(positions) if positions else np.empty(0, np.int64))
 
 
@@ -81,7 +110,7 @@ def ids_there(table: Table, ids: Column) -> pa.Array:
     wanted = one_array(ids)
     if len(wanted) <= MAX_PUSHED_KEYS:
         return one_array(table.matching(ID, wanted, [ID]).column(ID))
-    keys = KeySet(wanted)
+    keys = _key_set(table, wanted)
     parts = [column.filter(pa.array(keys.places(column) >= 0)) for _, column in _overlapping(table, wanted)]
     return pa.concat_arrays(parts) if parts else nothing
 
@@ -114,6 +143,11 @@ def _addresses(table: Table, positions: Positions) -> Addresses:
     return addresses
 
 
+def _key_set(table: Table, wanted: pa.Array) -> KeySet:
+    """Keys that every row of a table is asked for."""
+    return KeySet(wanted, is_rarely_hit=len(wanted) <= _SIEVED_KEYS and _RARE * len(wanted) < table.count())
+
+
 def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[int, pa.Array]]:
     """The committed ids, a batch at a time, each with the position of its first row.
 
@@ -124,7 +158,14 @@ def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[int, pa.Array]]:
     start = 0
     for batch in table.batches([ID], batch_rows=SCANNED_ROWS):
         column = batch.column(ID)
-        own = pc.min_max(column)
-        if own["min"].as_py() <= highest and own["max"].as_py() >= lowest:
+        if _overlaps(column, lowest, highest):
             yield start, column
         start += len(column)
+
+
+def _overlaps(column: pa.Array, lowest: str, highest: str) -> bool:
+    """Whether some values may be from `lowest` to `highest`."""
+    if len(column) and lowest <= column[0].as_py() <= highest:
+        return True  # no need to look at all values, which costs as much as asking for them
+    own = pc.min_max(column)
+    return bool(own["min"].as_py() <= highest and own["max"].as_py() >= lowest)

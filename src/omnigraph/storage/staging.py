@@ -23,7 +23,7 @@ from lance.progress import FragmentWriteProgress
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import existing
+from omnigraph.storage.lookup import Located, existing
 from omnigraph.storage.requests import counted, store_errors
 
 ID = "id"
@@ -212,6 +212,8 @@ class RowStream:
 
     batches: Callable[[], Iterator[pa.RecordBatch]]
     keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    located: Located | None = None
+    """Where the rows of all `keys` lie, if the caller has looked: it is used for the version that it is of."""
 
 
 class Witness(Protocol):
@@ -250,7 +252,7 @@ def stage_upsert(table: Table, rows: pa.Table | RowStream, witness: Witness = NO
     Duplicate ids are DuplicateRowError; of a stream the caller has checked that there are none.
     """
     if isinstance(rows, RowStream):
-        return _staged(table, Change.UPSERT, rows=rows, keys=rows.keys, witness=witness)
+        return _staged(table, Change.UPSERT, rows=rows, keys=rows.keys, located=rows.located, witness=witness)
     ids = _whole(rows.column(ID))
     counts = ids.value_counts()
     repeated = counts.field(0).filter(pc.greater(counts.field(1), 1))
@@ -312,6 +314,7 @@ def _staged(
     change: Change,
     rows: pa.Table | RowStream | None = None,
     keys: pa.Array | None = None,
+    located: Located | None = None,
     witness: Witness = NOBODY,
 ) -> Staged:
     written = () if rows is None else write_rows(table, rows, witness)
@@ -325,7 +328,7 @@ def _staged(
         keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
     )
-    return _with_deletions(staged, table)
+    return _with_deletions(staged, table, located)
 
 
 def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tuple[str, ...]:
@@ -463,10 +466,14 @@ def blob_files(table: Table, written: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _with_deletions(staged: Staged, table: Table) -> Staged:
+def _with_deletions(staged: Staged, table: Table, located: Located | None = None) -> Staged:
     if not len(staged.keys):
         return staged
-    addresses = np.sort(existing(table, lambda: staged.keys, len(staged.keys)).addresses())
+    if located is None or not located.is_of(table):
+        addresses = np.sort(existing(table, lambda: staged.keys, len(staged.keys)).addresses())
+    else:
+        assert len(located.addresses) == len(staged.keys)  # noqa: S101 - each key has a row, or it is not replaced
+        addresses = np.sort(located.addresses)
     numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
     offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.int64), starts[1:])
     dataset = table.handles.open(table.path, table.version)

@@ -38,9 +38,8 @@ def require_ids(batch: Batch, rows: Incoming) -> None:
     is_new = ~rows.exists & ~rows.is_out
     if is_new.any():
         batch.requirements.append(IdsAbsent(table_key=key, ids=lambda: rows.ids().filter(pa.array(is_new))))
-    known = rows.superseding_ids()
-    if len(known):
-        batch.requirements.append(RowsUnchanged(table_key=key, ids=known))
+    if (rows.exists & ~rows.is_out).any():
+        batch.requirements.append(RowsUnchanged(table_key=key, ids=rows.superseding_ids))
 
 
 def _duplicates(rows: Incoming, later: Positions, first: Positions, inputs: Inputs) -> Refusal:

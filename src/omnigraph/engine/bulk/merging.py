@@ -1,6 +1,6 @@
 """The rows of a load as they are stored. In a merge, what a record leaves out is what is there already."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,32 +61,41 @@ def _whole_rows(rows: Incoming, is_written: Mask) -> Generator[pa.RecordBatch]:
 
 
 def find_unchanged(rows: Incoming) -> None:
-    """Mark the rows that say nothing but what is there: they need not be written again."""
+    """Mark the rows that say nothing but what is there: they need not be written again.
+
+    Of many rows, texts, vectors and blobs are read only where numbers and the like do not tell them apart already.
+    """
     if rows.existing is None or not rows.exists.any():
         return
-    blobs = set(blob_names(rows.type))
+    columns = [one for one in arrow_schema(rows.type) if one.name != ID]
+    narrow = [one.name for one in columns if pa.types.is_primitive(one.type)]
+    wide = [one.name for one in columns if one.name not in narrow]
+    rounds = [narrow, wide] if rows.existing.is_located else [[*narrow, *wide]]
     for part in _parts(rows):
         asked = np.flatnonzero(part.of(rows.exists) & ~part.of(rows.is_out))
-        if not len(asked):
-            continue
-        given = [
-            name
-            for name in part.batch.schema.names
-            if name != ID and not (name in part.left_out and part.left_out[name][asked].all())
-        ]
-        is_same = np.ones(len(asked), np.bool_)
-        names = [*given, ADDRESS] if blobs else given
-        before = rows.existing.fetch(rows.existing.at[part.start + asked], names)
-        for name in given:
-            own, there = part.batch.column(name).take(pa.array(asked)), one_array(before.column(name))
-            if name in blobs:
-                equal = are_same_blobs(rows.table, name, own, there, one_array(before.column(ADDRESS)))
-            else:
-                equal = are_equal(own, there.cast(own.type))
-            if name in part.left_out:
-                equal |= part.left_out[name][asked]
-            is_same &= equal
-        rows.is_unchanged[part.start + asked[is_same]] = True
+        for names in rounds:
+            asked = asked[_says_the_same(rows, part, asked, names)]
+        rows.is_unchanged[part.start + asked] = True
+
+
+def _says_the_same(rows: Incoming, part: _Part, asked: Positions, names: Sequence[str]) -> Mask:
+    """For each of the rows `asked`, whether its record says in these columns what is there, or nothing."""
+    is_same = np.ones(len(asked), np.bool_)
+    given = [name for name in names if not (name in part.left_out and part.left_out[name][asked].all())]
+    if rows.existing is None or not len(asked) or not given:
+        return is_same
+    blobs = set(given).intersection(blob_names(rows.type))
+    before = rows.existing.fetch(rows.existing.at[part.start + asked], [*given, ADDRESS] if blobs else given)
+    for name in given:
+        own, there = part.batch.column(name).take(pa.array(asked)), one_array(before.column(name))
+        if name in blobs:
+            equal = are_same_blobs(rows.table, name, own, there, one_array(before.column(ADDRESS)))
+        else:
+            equal = are_equal(own, there.cast(own.type))
+        if name in part.left_out:
+            equal |= part.left_out[name][asked]
+        is_same &= equal
+    return is_same
 
 
 def _parts(rows: Incoming) -> Iterator[_Part]:

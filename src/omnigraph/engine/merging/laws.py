@@ -1,6 +1,6 @@
 """The merged state against its schema: what neither side breaks alone, the two may break together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
     view = View(sides.catalog, SnapshotTables(handles, merged_snapshot(sides, tables)))
     pending = Pending(view)
     for table in tables:
-        if table.rows is not None:
+        if table.rows is not None and table.has_rows:
             pending.of(table.type).put(table.rows.put)
             pending.of(table.type).delete(table.rows.deleted.to_pylist())
     findings = Findings()
@@ -47,7 +47,7 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
         conflicts.add_violations(view.type(one.type).table_key, [one])
     for edge in sides.catalog.edges.values():
         for side in ("ours", "theirs"):
-            _check_ends(sides, pending, edge, side, conflicts)  # type: ignore[arg-type] # the two names of Side
+            _check_ends(sides, pending, edge, side, conflicts)
 
 
 def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conflicts: Conflicts) -> None:
@@ -71,8 +71,7 @@ def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conf
         is_hit = is_among(rows.column(column), gone[node.name])
         hit.update(rows.column(ID).filter(pa.array(is_hit)).to_pylist())
     if hit:
-        orphans = list(_orphans(pending, edge, sorted(hit), (sides.names[side], sides.names[other])))
-        conflicts.add(ConflictKind.ORPHAN_EDGE, orphans[:MOST_SHOWN], len(orphans))
+        _add_orphans(pending, edge, sorted(hit), (sides.names[side], sides.names[other]), conflicts)
 
 
 def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
@@ -86,24 +85,30 @@ def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
     return one_array(rows_at(before.table, found.deleted, [ID]).column(ID))
 
 
-def _orphans(pending: Pending, edge: EdgeType, ids: Sequence[str], names: tuple[str, str]) -> Iterator[Conflict]:
+def _add_orphans(
+    pending: Pending, edge: EdgeType, ids: Sequence[str], names: tuple[str, str], conflicts: Conflicts
+) -> None:
     """Those of the edges that the merged state has, and whose ends it has not."""
-    maker, deleter = names
     rows = pending.of(edge).matching(ID, ids, [ID, SRC, DST])
     for column, end, name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
         nodes = pending.of(pending.node_type(name))
-        wanted = one_array(rows.column(column).unique())
-        there = ids_there(nodes.table, wanted)
+        there = ids_there(nodes.table, one_array(rows.column(column).unique()))
         there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
         known = is_among(rows.column(column), there) | is_among(rows.column(column), nodes.rows.column(ID))
-        for row in rows.filter(pa.array(~known)).to_pylist():
-            yield Conflict(
-                kind=ConflictKind.ORPHAN_EDGE,
-                table=edge.table_key,
-                id=row[ID],
-                property=end,
-                message=(
-                    f"{edge.name} {quoted(row[ID])} of `{maker}` leads {end} {name} {quoted(row[column])},"
-                    f" which `{deleter}` deleted"
-                ),
-            )
+        orphans = rows.filter(pa.array(~known))
+        shown = [
+            _orphan(edge, row[ID], end, f"{name} {quoted(row[column])}", names)
+            for row in orphans.slice(0, MOST_SHOWN).to_pylist()
+        ]
+        conflicts.add(ConflictKind.ORPHAN_EDGE, shown, orphans.num_rows)
+
+
+def _orphan(edge: EdgeType, edge_id: str, end: str, node: str, names: tuple[str, str]) -> Conflict:
+    maker, deleter = names
+    return Conflict(
+        kind=ConflictKind.ORPHAN_EDGE,
+        table=edge.table_key,
+        id=edge_id,
+        property=end,
+        message=f"{edge.name} {quoted(edge_id)} of `{maker}` leads {end} {node}, which `{deleter}` deleted",
+    )

@@ -74,13 +74,20 @@ def lost_property(type_: AnyType, name: str, dropper: str, changer: str) -> Conf
     )
 
 
+def types_of(catalog: Catalog) -> list[AnyType]:
+    """All types with a table."""
+    return [*catalog.nodes.values(), *catalog.edges.values()]
+
+
 def rules_differ(type_: AnyType, merged: Catalog, other: Catalog) -> bool:
     """Whether rows of a type that fit the other schema have to be looked at, and perhaps reshaped, to fit this one."""
-    known: dict[int, AnyType] = {one.identity: one for one in (*other.nodes.values(), *other.edges.values())}
+    known: dict[int, AnyType] = {one.identity: one for one in types_of(other)}
     if known.get(type_.identity) != type_:
         return True
     return any(
-        edge.source == type_.name and edge.cardinality.low > 0 and _cardinality(known.get(edge.identity)) != str(edge.cardinality)
+        edge.source == type_.name
+        and edge.cardinality.low > 0
+        and _cardinality(known.get(edge.identity)) != str(edge.cardinality)
         for edge in merged.edges.values()
     )
 

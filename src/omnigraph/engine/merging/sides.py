@@ -1,7 +1,7 @@
 """What one side has done to a table since the base, in the columns of the type that the merged state has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,12 @@ def no_changes(type_: AnyType) -> SideChanges:
     return SideChanges(inserted=empty, before=empty, after=empty, changed={}, deleted=pa.array([], pa.string()))
 
 
+def all_new(type_: AnyType, version: Version, *, is_elsewhere: bool) -> SideChanges:
+    """Of a side whose table the base does not have: every row came."""
+    rows = _Shape(type_, version, is_elsewhere).rows(version.table.scan())
+    return replace(no_changes(type_), inserted=rows)
+
+
 def changes_of(
     type_: AnyType, before: Version, after: Version, found: Differences, *, is_elsewhere: bool
 ) -> SideChanges:
@@ -73,9 +79,7 @@ def changes_of(
         inserted=inserted,
         before=pa.concat_tables([empty, *befores]),
         after=pa.concat_tables([empty, *afters]),
-        changed={
-            name: np.concatenate([mask[name] for mask in masks]) for name in pending_schema(type_).names if masks
-        },
+        changed={name: np.concatenate([mask[name] for mask in masks]) for name in pending_schema(type_).names if masks},
         deleted=one_array(ids),
         lost=tuple(sorted(lost)),
     )

@@ -9,8 +9,8 @@ from omnigraph.commit.records import Pin, Snapshot
 from omnigraph.engine.differences import Differences, differences
 from omnigraph.engine.merging.blobs import TwoTables
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, value_text
-from omnigraph.engine.merging.schemas import Side, dropped_but_changed, lost_property, rules_differ
-from omnigraph.engine.merging.sides import SideChanges, Version, changes_of, no_changes
+from omnigraph.engine.merging.schemas import Side, dropped_but_changed, lost_property, rules_differ, types_of
+from omnigraph.engine.merging.sides import SideChanges, Version, all_new, changes_of, no_changes
 from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, three_way
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import quoted
@@ -47,16 +47,20 @@ class MergedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The three states, what the branches are called, and which tables each changed, by their locations."""
+    """The three states, what the branches are called, and which tables each changed, by their locations.
+
+    Where that is not known (None), every table that has another version counts as changed.
+    """
 
     base: View
     ours: View
     theirs: View
     names: Mapping[Side, str]
-    touched: Mapping[Side, Collection[str]]
+    touched: Mapping[Side, Collection[str] | None]
     schema: Side
     strategy: Side | None = None
-    _found: dict[tuple[str, int, int], Differences] = field(default_factory=dict)
+    _found: dict[tuple[str, int, int], Differences] = field(default_factory=dict, repr=False)
+    _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
 
     @property
     def catalog(self) -> Catalog:
@@ -69,7 +73,10 @@ class Sides:
 
     def version(self, view: View, type_: AnyType) -> Version | None:
         """A type's table in a state, whatever it is called there."""
-        twin = next((one for one in types_of(view.catalog) if one.identity == type_.identity), None)
+        known = self._types.get(id(view))
+        if known is None:
+            known = self._types[id(view)] = {one.identity: one for one in types_of(view.catalog)}
+        twin = known.get(type_.identity)
         return None if twin is None else Version(type=twin, table=view.table(twin))
 
     def has_changed(self, side: Side, type_: AnyType) -> bool:
@@ -78,7 +85,8 @@ class Sides:
         if old is None or new is None:
             return old is not new
         is_same = (old.table.path, old.table.version) == (new.table.path, new.table.version)
-        return not is_same and new.table.path in self.touched[side]
+        touched = self.touched[side]
+        return not is_same and (touched is None or new.table.path in touched)
 
     def differences(self, before: Table, after: Table) -> Differences:
         """As `differences`, found once."""
@@ -90,11 +98,6 @@ class Sides:
     def other(self, side: Side) -> Side:
         """The one that it is merged with."""
         return "theirs" if side == "ours" else "ours"
-
-
-def types_of(catalog: Catalog) -> list[AnyType]:
-    """All types with a table."""
-    return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
@@ -121,7 +124,10 @@ def _merged(sides: Sides, type_: AnyType, conflicts: Conflicts) -> MergedTable:
     if not sides.has_changed("theirs", type_):
         return _whole(sides, type_, "ours")
     base = sides.version(sides.base, type_)
-    is_as_before = base is not None and base.table.version == versions["ours"].table.version
+    ours, theirs = versions["ours"].table, versions["theirs"].table
+    if (ours.path, ours.version) == (theirs.path, theirs.version):
+        return _whole(sides, type_, "ours")
+    is_as_before = base is not None and (base.table.path, base.table.version) == (ours.path, ours.version)
     # Ours may have been compacted and indexed since, and nothing else: rows are brought to it, so that this stays.
     return _whole(sides, type_, "theirs") if is_as_before else _by_rows(sides, type_, "ours", conflicts)
 
@@ -141,7 +147,7 @@ def _by_rows(sides: Sides, type_: AnyType, side: Side, conflicts: Conflicts) -> 
     other = sides.other(side)
     base = sides.version(sides.base, type_)
     kept, taken = (sides.version(sides.view(one), type_) for one in (side, other))
-    assert base is not None and kept is not None and taken is not None  # noqa: PT018, S101 - else it is taken whole
+    assert kept is not None and taken is not None  # noqa: PT018, S101 - else it is taken whole
     mine = _changes(sides, type_, base, kept, side, is_elsewhere=False)
     theirs = _changes(sides, type_, base, taken, other, is_elsewhere=True)
     for name in theirs.lost:
@@ -167,14 +173,16 @@ def _by_rows(sides: Sides, type_: AnyType, side: Side, conflicts: Conflicts) -> 
 
 def _known(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:
     """How many of the rows to put replace one of the kept side."""
-    fresh = theirs.inserted.num_rows - int(is_among(theirs.inserted.column(ID), mine.inserted.column(ID)).sum())
+    fresh = int(theirs.inserted.num_rows) - int(is_among(theirs.inserted.column(ID), mine.inserted.column(ID)).sum())
     revived = int(is_among(put.column(ID), mine.deleted).sum())
     return int(put.num_rows) - fresh - revived
 
 
 def _changes(
-    sides: Sides, type_: AnyType, base: Version, version: Version, side: Side, *, is_elsewhere: bool
+    sides: Sides, type_: AnyType, base: Version | None, version: Version, side: Side, *, is_elsewhere: bool
 ) -> SideChanges:
+    if base is None:  # both got the type from elsewhere, after a base that is one of several
+        return all_new(type_, version, is_elsewhere=is_elsewhere)
     if not sides.has_changed(side, type_):
         return no_changes(type_)
     found = sides.differences(base.table, version.table)
@@ -197,15 +205,13 @@ def _told(sides: Sides, type_: AnyType, side: Side, clash: Clash) -> Iterator[Co
         )
 
 
-def _message(  # noqa: PLR0913, PLR0917 - what a sentence is about
+def _message(
     sides: Sides, type_: AnyType, clash: Clash, row_id: str, base: object, ours: object, theirs: object
 ) -> str:
     ours_name, theirs_name = sides.names["ours"], sides.names["theirs"]
     about = f"{type_.name} {quoted(row_id)}"
     if clash.kind is ConflictKind.DELETE_VS_UPDATE:
-        dropper, changer, row = (
-            (ours_name, theirs_name, theirs) if ours is None else (theirs_name, ours_name, ours)
-        )
+        dropper, changer, row = (ours_name, theirs_name, theirs) if ours is None else (theirs_name, ours_name, ours)
         names = ", ".join(f"`{name}`" for name in row) if isinstance(row, dict) else ""
         return f"{about} was deleted on `{dropper}`, and `{changer}` changed its {names}"
     both = f"{value_text(ours)} on `{ours_name}` and {value_text(theirs)} on `{theirs_name}`"

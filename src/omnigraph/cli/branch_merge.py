@@ -1,0 +1,122 @@
+"""`omnigraph branch merge`."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.render import count_of, print_json, print_text, table_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.engine.merging.conflicts import Conflict
+    from omnigraph.ops.merge_result import MergeResult
+
+EXIT_CONFLICTS = 3
+_MOST_WIDE = 40
+
+
+@click.command("merge")
+@click.argument("source")
+@click.argument("uri", required=False)
+@store_option
+@click.option("--into", default="main", show_default=True, metavar="BRANCH", help="The branch that gets the changes.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["ours", "theirs"]),
+    help="Whose word counts where both changed the same row: the target's, or the source's.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
+@json_option
+def command(  # noqa: PLR0913 - its options
+    *,
+    source: str,
+    uri: str | None,
+    store: str | None,
+    into: str,
+    strategy: str | None,
+    dry_run: bool,
+    message: str | None,
+    actor: str,
+    as_json: bool,
+) -> int:
+    """Bring to a branch what the branch SOURCE has done since the two parted.
+
+    Rows are told apart by their ids and merged property by property, in one commit with two parents. What the two
+    branches don't agree about, or would break together, is listed, and then nothing is merged. --strategy settles rows
+    that both changed, and nothing else. A branch can be merged again and again; what was merged is not merged twice.
+
+    Exit code: 0 when it is done or there is nothing to do, 3 when there are conflicts, or others wrote meanwhile.
+    """
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=dry_run)
+    done = graph.merge(source, into=into, strategy=strategy, actor=actor, message=message, dry_run=dry_run)
+    if as_json:
+        print_json({"uri": graph.uri, **done.to_json()})
+    else:
+        print_text(_text(done))
+    return EXIT_CONFLICTS if done.conflict_total else 0
+
+
+def _text(done: "MergeResult") -> str:
+    if done.conflict_total:
+        return _conflicts(done)
+    if done.outcome.value == "already_up_to_date":
+        return f"{done.into} has everything that {done.source} has\n"
+    verb = "would be" if done.is_dry_run else "is"
+    forward = " (fast forward)" if done.outcome.value == "fast_forward" else ""
+    commit = "" if done.commit_id is None else f", commit {done.commit_id}"
+    head = f"{done.source} {verb} merged into {done.into}{forward}{commit}\n"
+    rows = [
+        (one.table, one.how, *map(str, (one.rows_before, one.rows_after, one.inserted, one.updated, one.deleted)))
+        for one in done.tables
+    ]
+    numbers = ("rows before", "after", "inserted", "updated", "deleted")
+    return head + (table_text(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n")
+
+
+def _conflicts(done: "MergeResult") -> str:
+    """The conflicts as a table, what rules say of them, and what can be done."""
+    of_rows = [one for one in done.conflicts if one.kind.is_of_rows]
+    others = [one for one in done.conflicts if not one.kind.is_of_rows]
+    parts = [f"{count_of(done.conflict_total, 'conflict')}: nothing is merged\n"]
+    if of_rows:
+        parts.append(_row_table(done, of_rows))
+    if others:
+        parts.append(table_text(("conflict", "message"), [(one.kind.value, one.message) for one in others]))
+    left = done.conflict_total - len(done.conflicts)
+    if left:
+        parts.append(f"and {left} more\n")
+    ways = [f"change {done.source} or {done.into} so that they agree, and merge again"]
+    if of_rows:
+        ways.append(f"for rows that both changed, --strategy ours keeps those of {done.into}, theirs of {done.source}")
+    parts.append("".join(f"help: {way}\n" for way in ways))
+    return "\n".join(parts)
+
+
+def _row_table(done: "MergeResult", conflicts: "Sequence[Conflict]") -> str:
+    rows = [
+        (
+            one.kind.value,
+            one.table,
+            one.id or "",
+            one.property or "",
+            _value(one.base, is_there=one.kind.value != "DivergentInsert"),
+            _value(one.ours, is_there=one.property is not None or one.ours is not None),
+            _value(one.theirs, is_there=one.property is not None or one.theirs is not None),
+        )
+        for one in conflicts
+    ]
+    return table_text(("conflict", "table", "id", "property", "before", done.into, done.source), rows)
+
+
+def _value(value: object, *, is_there: bool) -> str:
+    """A value, or what is known of a row that has none."""
+    if not is_there:
+        return "-"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST_WIDE else text[: _MOST_WIDE - 1] + "…"

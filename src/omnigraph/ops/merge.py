@@ -1,0 +1,306 @@
+"""Merge a branch into another: three-way, by id and property, in one commit with two parents or not at all."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from omnigraph.commit.ancestry import Ancestry, Divergence, Tip
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError
+from omnigraph.commit.publisher import Armed, arm, publish
+from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, SchemaRecord, TableRecord
+from omnigraph.commit.requirement import TableUnchanged
+from omnigraph.commit.tables import SnapshotTables
+from omnigraph.engine.merging.conflicts import Conflicts
+from omnigraph.engine.merging.laws import check_laws
+from omnigraph.engine.merging.schemas import Divergent, Side, schema_side
+from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot, merged_tables
+from omnigraph.engine.view import View
+from omnigraph.ops.actors import check_signature
+from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.merge_result import MergeOutcome, MergeResult, Strategy, TableMerge
+from omnigraph.ops.retry import ATTEMPTS
+from omnigraph.ops.session import Session
+from omnigraph.ops.write import TableWrite, stage_writes
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.column_sets import one_array
+from omnigraph.storage.staging import RowStream
+
+OPERATION = "merge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeCall:
+    """A merge as it was asked for."""
+
+    source: str
+    into: str = MAIN
+    strategy: Strategy | None = None
+    actor: str = "anonymous"
+    message: str | None = None
+    is_dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """A merge that can be published, as the change of the target's manifest that it is."""
+
+    adopted: Mapping[str, Adopted]
+    renamed: Mapping[str, str]
+    dropped: tuple[str, ...]
+    schema: SchemaRecord | None
+    """The schema that comes with it, if it is another one."""
+    tables: Sequence[MergedTable] = ()
+    """The tables to which rows are brought."""
+    starts: SnapshotTables
+    """The versions that rows are brought to."""
+
+
+def merge(session: Session, call: MergeCall) -> MergeResult:
+    """Bring to a branch what another one has done since the two parted. With conflicts, nothing is published.
+
+    What is merged is the source as it is now, whatever is written to it meanwhile. When the target is written to
+    meanwhile, the merge is made again. Merging again what was merged does nothing.
+
+    Raises:
+        BadArgumentError: A branch can't be merged into itself.
+        BranchMissingError, BranchGoneError: One of the two is not there, or not any more.
+        MergeBaseGoneError: What the two have in common can't be told any more.
+        ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or something else
+            was merged into it; or others kept writing the same tables.
+    """
+    if call.source == call.into:
+        raise BadArgumentError("into", f"`{call.into}`", "it is the branch to merge; name another one")
+    if not call.is_dry_run:
+        session.check_writable()
+        check_signature(call.actor, call.message, None)
+    source, target = session.on(call.source), session.on(call.into)
+    newest = source.head()
+    theirs = Tip(source.log, newest)  # its log only now: the name may have been used anew
+    runtime = session.runtime
+    for number in range(1, ATTEMPTS):
+        head = target.head()
+        try:
+            return _Merge(target, head, theirs, call).run()
+        except ConflictError:
+            between = target.log.since(target.head(), head.snapshot.commit.seq)
+            if any(_changes_the_question(commit, theirs.commit.id) for commit in between):
+                raise
+            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+    return _Merge(target, target.head(), theirs, call).run()
+
+
+def _changes_the_question(commit: Commit, source_id: str) -> bool:
+    """Whether a commit is one after which somebody should look again before merging."""
+    is_other_merge = commit.merged_parent is not None and commit.merged_parent != source_id
+    is_overwrite = any("overwrite" in counts for counts in (commit.summary or {}).values())
+    return is_other_merge or is_overwrite or commit.schema_after is not None
+
+
+class _Merge:
+    """One try, on one state of the target."""
+
+    def __init__(self, target: Session, head: Head, theirs: Tip, call: MergeCall) -> None:
+        self.session, self.head, self.theirs, self.call = target, head, theirs, call
+        self.ancestry = Ancestry(Tip(target.log, head), theirs)
+        self.divergence: Divergence = self.ancestry.divergence()
+
+    def run(self) -> MergeResult:
+        base_id = self.divergence.base_id
+        if base_id == self.theirs.commit.id:
+            return self._result(MergeOutcome.ALREADY_UP_TO_DATE)
+        if base_id == self.head.snapshot.commit.id:
+            return self._fast_forward()
+        sides = self._sides()
+        conflicts = Conflicts()
+        if isinstance(sides, Divergent):
+            conflicts.add(sides.conflicts[0].kind, sides.conflicts, len(sides.conflicts))
+            return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
+        tables = merged_tables(sides, conflicts)
+        check_laws(sides, tables, self.session.handles, conflicts)
+        if conflicts.total:
+            return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
+        drawn = self._drawn(sides, tables)
+        plan = CommitPlan(
+            base=self.head,
+            operation=OPERATION,
+            actor=self.call.actor,
+            requirements=self._requirements(drawn, sides.ours.catalog),
+        )
+        return self._publish(MergeOutcome.MERGED, drawn, plan)
+
+    def _fast_forward(self) -> MergeResult:
+        """The target had nothing of its own: it gets the source's pins, and its schema."""
+        manifest = self.theirs.head.snapshot.manifest
+        tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
+        starts = SnapshotTables(self.session.handles, self.theirs.head.snapshot)
+        drawn = _manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
+        head_id = self.head.snapshot.commit.id
+        plan = CommitPlan(base=self.head, operation=OPERATION, actor=self.call.actor, if_commit=head_id)
+        return self._publish(MergeOutcome.FAST_FORWARD, drawn, plan)
+
+    def _sides(self) -> Sides | Divergent:
+        snapshots = (
+            self.ancestry.state(self.divergence.base_id),
+            self.head.snapshot,
+            self.theirs.head.snapshot,
+        )
+        session = self.session
+        base, ours, theirs = (View(session.catalog(one), session.tables(one)) for one in snapshots)
+        schema = schema_side(base, ours, theirs)
+        if isinstance(schema, Divergent):
+            return schema
+        strategy: Side | None = None
+        if self.call.strategy is not None:
+            strategy = "ours" if self.call.strategy is Strategy.OURS else "theirs"
+        return Sides(
+            base=base,
+            ours=ours,
+            theirs=theirs,
+            names={"ours": self.call.into, "theirs": self.call.source},
+            touched={"ours": _written(self.divergence.ours), "theirs": _written(self.divergence.theirs)},
+            schema=schema,
+            strategy=strategy,
+        )
+
+    def _drawn(self, sides: Sides, tables: Sequence[MergedTable]) -> _Drawn:
+        records = {side: sides.view(side).snapshot.manifest.tables for side in ("ours", "theirs")}
+        wanted = {
+            one.key: (
+                _renamed(records[one.side][one.pin.table_key], one.key),
+                replace(one.pin, table_key=one.key),
+            )
+            for one in tables
+        }
+        starts = SnapshotTables(self.session.handles, merged_snapshot(sides, tables))
+        written = [one for one in tables if one.has_rows]
+        schema = sides.view(sides.schema).snapshot.manifest.schema
+        return _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
+
+    def _requirements(self, drawn: _Drawn, catalog: Catalog) -> tuple[TableUnchanged, ...]:
+        """The target's tables that the result depends on: those that change, and the other ends of their edges."""
+        touched = {*drawn.adopted, *(table.pin.table_key for table in drawn.tables), *drawn.renamed, *drawn.dropped}
+        related = set(touched)
+        for edge in catalog.edges.values():
+            around = {edge.table_key, *(catalog.nodes[name].table_key for name in (edge.source, edge.target))}
+            if around & touched:
+                related |= around
+        pins = self.head.snapshot.pins
+        return tuple(TableUnchanged(table_key=key) for key in sorted(related) if key in pins)
+
+    def _publish(self, outcome: MergeOutcome, drawn: _Drawn, plan: CommitPlan) -> MergeResult:
+        tables = _told(self.head.snapshot.manifest, drawn)
+        if self.call.is_dry_run:
+            return self._result(outcome, tables=tables)
+        session, head = self.session, self.head
+        armed: Armed | None = None
+        if drawn.tables:
+            armed = arm(session.log, head, operation=OPERATION, actor=self.call.actor)
+        moves = stage_writes(session, drawn.starts, [_write(table) for table in drawn.tables], armed)
+        plan = replace(
+            plan,
+            message=self.call.message,
+            moves=moves,
+            adopted=drawn.adopted,
+            renamed_tables=drawn.renamed,
+            dropped_tables=drawn.dropped,
+            schema=drawn.schema,
+            merged_parent=self.theirs.commit.id,
+            merged_from=self.ancestry.place_of_theirs(),
+        )
+        done = publish(session.log, session.handles, plan, armed)
+        return self._result(outcome, commit_id=done.commit.id, tables=tables)
+
+    def _result(
+        self,
+        outcome: MergeOutcome,
+        *,
+        commit_id: str | None = None,
+        tables: tuple[TableMerge, ...] = (),
+        conflicts: Conflicts | None = None,
+    ) -> MergeResult:
+        found = conflicts or Conflicts()
+        return MergeResult(
+            outcome=outcome,
+            source=self.call.source,
+            into=self.call.into,
+            source_commit=self.theirs.commit.id,
+            base_commit=self.divergence.base_id,
+            commit_id=commit_id,
+            is_dry_run=self.call.is_dry_run,
+            tables=tables,
+            conflicts=tuple(found.shown),
+            conflict_counts={kind.value: count for kind, count in found.counts.items()},
+        )
+
+
+def _written(commits: Collection[Commit] | None) -> frozenset[str] | None:
+    """The locations of the tables that these commits changed; maintenance changes nothing. None: any may be."""
+    if commits is None:
+        return None
+    return frozenset(change.path for one in commits if not one.is_maintenance for change in one.changes)
+
+
+def _renamed(record: TableRecord, key: str) -> TableRecord:
+    return TableRecord(table_key=key, path=record.path, identity=record.identity, incarnation=record.incarnation)
+
+
+def _manifest_change(
+    ours: Manifest,
+    wanted: Mapping[str, tuple[TableRecord, Pin]],
+    schema: SchemaRecord,
+    tables: Sequence[MergedTable],
+    starts: SnapshotTables,
+) -> _Drawn:
+    """What has to be done to the target's tables so that they are the wanted ones; a table is known by its location."""
+    keys = {pin.path: key for key, pin in ours.pins.items()}
+    renamed = {keys[pin.path]: key for key, (_, pin) in wanted.items() if pin.path in keys and keys[pin.path] != key}
+    return _Drawn(
+        adopted={
+            key: Adopted(record=record, pin=pin) for key, (record, pin) in wanted.items() if ours.pins.get(key) != pin
+        },
+        renamed=renamed,
+        dropped=tuple(key for key in ours.pins if key not in wanted and key not in renamed),
+        schema=None if schema.id == ours.schema.id else schema,
+        tables=tables,
+        starts=starts,
+    )
+
+
+def _write(table: MergedTable) -> TableWrite:
+    """The rows that are brought to a table, and the ids that go."""
+    rows, brought = table.rows, table.bytes
+    assert rows is not None and brought is not None  # noqa: PT018, S101 - only such tables are written
+    if not rows.put.num_rows:
+        return TableWrite(table_key=table.key, delete=rows.deleted.to_pylist())
+    keys = pa.concat_arrays([one_array(rows.put.column(ID)), rows.deleted])
+    return TableWrite(table_key=table.key, upsert=RowStream(batches=lambda: brought.stored(rows.put), keys=keys))
+
+
+def _told(ours: Manifest, drawn: _Drawn) -> tuple[TableMerge, ...]:
+    """What becomes of each table that does not stay as it is."""
+    before = {drawn.renamed.get(key, key): pin.rows for key, pin in ours.pins.items()}
+    found = [
+        TableMerge(
+            table=one.key,
+            how="merged",
+            rows_before=before.get(one.key, 0),
+            rows_after=one.pin.rows + one.inserted - one.deleted,
+            inserted=one.inserted,
+            updated=one.updated,
+            deleted=one.deleted,
+        )
+        for one in drawn.tables
+    ]
+    merged = {one.table for one in found}
+    found += [
+        TableMerge(table=key, how="adopted", rows_before=before.get(key, 0), rows_after=one.pin.rows)
+        for key, one in drawn.adopted.items()
+        if key not in merged
+    ]
+    found += [
+        TableMerge(table=key, how="dropped", rows_before=ours.pins[key].rows, rows_after=0) for key in drawn.dropped
+    ]
+    return tuple(sorted(found, key=lambda one: one.table))

@@ -1,0 +1,93 @@
+"""What a merge says of itself, to every door."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from omnigraph.engine.merging.conflicts import Conflict
+
+
+class MergeOutcome(Enum):
+    """How a merge ended."""
+
+    ALREADY_UP_TO_DATE = "already_up_to_date"
+    """The target has everything that the source has."""
+    FAST_FORWARD = "fast_forward"
+    """The target had nothing of its own since: it has now what the source has."""
+    MERGED = "merged"
+    """The changes of both are together."""
+    CONFLICTS = "conflicts"
+    """They are not: nothing was published."""
+
+
+class Strategy(Enum):
+    """Whose word counts where both sides changed the same thing of a row."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMerge:
+    """What became of one table of the target."""
+
+    table: str
+    how: str
+    """`adopted`: it is the source's version, and no row was copied. `merged`: rows were brought to it. `dropped`."""
+    rows_before: int
+    rows_after: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "table": self.table,
+            "how": self.how,
+            "rows_before": self.rows_before,
+            "rows_after": self.rows_after,
+            "inserted": self.inserted,
+            "updated": self.updated,
+            "deleted": self.deleted,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """What a merge did, or would do. With conflicts there is no commit; `conflicts` are the first of them."""
+
+    outcome: MergeOutcome
+    source: str
+    into: str
+    source_commit: str
+    base_commit: str
+    commit_id: str | None = None
+    is_dry_run: bool = False
+    tables: tuple[TableMerge, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    conflict_counts: Mapping[str, int]
+    """By kind, how many conflicts there are."""
+
+    @property
+    def conflict_total(self) -> int:
+        """How many conflicts there are."""
+        return sum(self.conflict_counts.values())
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "outcome": self.outcome.value,
+            "source": self.source,
+            "into": self.into,
+            "source_commit": self.source_commit,
+            "base_commit": self.base_commit,
+            "commit_id": self.commit_id,
+            "dry_run": self.is_dry_run,
+            "tables": [table.to_json() for table in self.tables],
+            "conflicts": {
+                "total": self.conflict_total,
+                "kinds": dict(self.conflict_counts),
+                "shown": [conflict.to_json() for conflict in self.conflicts],
+            },
+        }

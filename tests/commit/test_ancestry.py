@@ -1,0 +1,110 @@
+"""The merge base of two branches: the one that the whole graph of commits gives, found without reading all of it."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from branching import branch, put
+from omnigraph.commit.ancestry import Ancestry, Divergence, MergeBaseGoneError, Tip
+from omnigraph.commit.lineage import ancestors, merge_base
+from omnigraph.ops.branch import delete_branch
+from omnigraph.ops.merge import MergeCall, merge
+from omnigraph.ops.merge_result import Strategy
+from omnigraph.ops.session import Session
+from worlds import FAST, TABLES, new_world, reopened, seeded_world
+
+SEALING = replace(FAST, head_commits=4, sealed_fragments=1_000)
+"""Every four commits a sealed fragment, so that histories are soon read from several."""
+
+
+def tip(session: Session) -> Tip:
+    head = session.head()
+    return Tip(session.log, head)
+
+
+def note_commits(session: Session, known: dict[str, tuple[str, ...]]) -> None:
+    """Remember who the parents of every commit of a branch are."""
+    for commit in session.log.history(session.head()):
+        known[commit.id] = tuple(one for one in (commit.parent, commit.merged_parent) if one is not None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_base_is_that_of_the_whole_graph_of_commits(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    main = new_world(tmp_path / "g", SEALING)
+    sessions, known, checked, complete = {"main": main}, dict[str, tuple[str, ...]](), 0, 0
+    for step in range(45):
+        name = chance.choice(list(sessions))
+        match chance.choice(["write", "write", "branch", "merge", "merge", "delete"]):
+            case "write":
+                put(sessions[name], {f"r{step}": step}, chance.choice(TABLES))
+            case "branch" if len(sessions) < 5:
+                sessions[f"b{step}"] = branch(main, f"b{step}", name)
+            case "merge" if len(sessions) > 1:
+                other = chance.choice([one for one in sessions if one != name])
+                merge(main, MergeCall(source=other, into=name, strategy=Strategy.OURS))
+            case "delete" if (
+                name != "main"
+                and len(sessions) > 3
+                and not any(record.parent_branch == name for record in main.branches.records())
+            ):
+                note_commits(sessions.pop(name), known)
+                delete_branch(main, name)
+            case _:
+                pass
+        for session in sessions.values():
+            note_commits(session, known)
+        pair = list(sessions.values())
+        tips = [tip(session) for session in (chance.sample(pair, 2) if len(pair) > 1 else pair * 2)]
+        ids = [each.commit.id for each in tips]
+
+        found = Ancestry(tips[0], tips[1]).divergence()
+
+        assert found.base_id == merge_base(ids[0], ids[1], lambda commit: known[commit])
+        before = ancestors(found.base_id, lambda commit: known[commit])
+        for commit_id, part in zip(ids, (found.ours, found.theirs), strict=True):
+            since = ancestors(commit_id, lambda commit: known[commit]) - before
+            assert part is None or {commit.id for commit in part} >= since
+        complete += found.ours is not None
+        assert Ancestry(tips[0], tips[1]).state(found.base_id).commit.id == found.base_id
+        checked += len(set(ids)) == 2
+    assert checked > 10
+    assert complete > 25
+
+
+@pytest.mark.parametrize("is_merged_by_both", [True, False])
+def test_the_journal_of_a_merged_branch_may_be_gone(is_merged_by_both: bool, tmp_path: Path) -> None:
+    main = seeded_world(tmp_path / "g", SEALING)
+    dev, review = branch(main, "dev"), branch(main, "review")
+    fork = dev.head().snapshot.commit.id
+    put(review, {"a": 7})
+    for name, row in (("main", "b"), ("dev", "c")):
+        put(main.on(name), {row: 8})
+        if is_merged_by_both or name == "main":
+            merge(main, MergeCall(source="review", into=name))
+    delete_branch(main, "review")
+    for info in list(main.store.objects.list_under(review.log.path)):
+        main.store.objects.delete(info.key)
+    other = reopened(main, SEALING)
+    ancestry = Ancestry(tip(other), tip(other.on("dev")))
+
+    if is_merged_by_both:
+        with pytest.raises(MergeBaseGoneError, match="both branches have merged `review`"):
+            ancestry.divergence()
+    else:
+        assert ancestry.divergence() == Divergence(fork, None, None)
+
+
+def test_what_came_before_the_lines_met_is_not_read(tmp_path: Path) -> None:
+    main = seeded_world(tmp_path / "g", SEALING)
+    for number in range(60):
+        put(main, {"a": number})
+    dev = branch(main, "dev")
+    put(dev, {"b": 1})
+    put(main, {"c": 1})
+
+    divergence = Ancestry(tip(main), tip(dev)).divergence()
+
+    assert [len(part or ()) for part in (divergence.ours, divergence.theirs)] == [1, 1]
