@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import Kind, OmnigraphError
 
 if TYPE_CHECKING:
+    from omnigraph.commit.ancestry import MergeBaseGoneError
     from omnigraph.commit.branch_errors import (
         BadBranchNameError,
         BranchExistsError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.history import BadFilterError
     from omnigraph.ops.load_call import LoadResult
     from omnigraph.ops.load_inputs import TypeKindError
+    from omnigraph.ops.merge_result import MergeOutcome, MergeResult
     from omnigraph.ops.mutate import MutationResult
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.query import TargetAmbiguousError
@@ -93,6 +95,9 @@ __all__ = [
     "LoadMode",
     "LoadResult",
     "ManifestCorruptError",
+    "MergeBaseGoneError",
+    "MergeOutcome",
+    "MergeResult",
     "MutationResult",
     "NewestVersionDamagedError",
     "NotAGraphError",
@@ -132,6 +137,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "commit.ancestry": ("MergeBaseGoneError",),
     "commit.branch_errors": (
         "BadBranchNameError",
         "BranchExistsError",
@@ -168,6 +174,7 @@ _HOMES = {
     "ops.history": ("BadFilterError",),
     "ops.load_call": ("LoadResult",),
     "ops.load_inputs": ("TypeKindError",),
+    "ops.merge_result": ("MergeOutcome", "MergeResult"),
     "ops.mutate": ("MutationResult",),
     "ops.operations": ("Operations",),
     "ops.query": ("TargetAmbiguousError",),

@@ -190,6 +190,7 @@ class Graph:
         Raises:
             BadArgumentError: The two are one branch, or there is no such strategy.
             BranchMissingError, BranchGoneError: One of the branches is not there, or not any more.
+            MergeBaseGoneError: What the two have in common can't be told any more: its commits are gone.
             ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or another branch
                 was merged into it; or others kept writing the same tables.
         """
