@@ -37,6 +37,12 @@ def change(type_name: str, prop: str, value: int, **where: str) -> str:
     return " ".join(("update", type_name, "set", f"{{ {prop}: {value} }}", "where", chosen))
 
 
+def scatter(graph: og.Graph) -> None:
+    """Write persons `k0`..`k11`, each into a file of its own, so that there is something to compact."""
+    for number in range(12):
+        run(graph, f'insert P {{ name: "k{number}", n: 1, m: 1 }}')
+
+
 def contents(graph: og.Graph, branch: str = "main") -> Contents:
     """Every row of a branch, by type and id, without blobs."""
     snapshot = graph.snapshot(branch=branch)

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from merging import Contents, change, contents, new_graph, row, run
+from merging import Contents, change, contents, new_graph, row, run, scatter
 from omnigraph.ops.merge_result import MergeOutcome
+from upkeep_calls import fragments, optimized
 from worlds import runtime
 
 NONE, SAME, OTHER, M, DELETE = "none", "n=5", "n=6", "m=7", "delete"
@@ -295,15 +296,22 @@ def test_a_dry_run_tells_and_does_nothing(graph: og.Graph) -> None:
 
 
 def test_maintenance_is_no_change_and_stays(graph: og.Graph) -> None:
-    run(graph, 'update P set { n: 2 } where name = "a"', "dev")
-    graph.optimize()
-    is_indexed = [one.name for one in graph.table("P").describe_indices()]
+    scatter(graph)
+    graph.branches.create("later")
+    run(graph, 'update P set { n: 2 } where name = "a"', "later")
+    scattered = fragments(graph, "P")
+    optimized(graph)
+    files = fragments(graph, "P")
+    assert files < scattered
 
-    done = graph.merge("dev")
+    done = graph.merge("later")
 
-    assert done.conflict_total == 0
-    assert row(graph, "a") == {"name": "a", "n": 2, "m": 1, "email": None}
-    assert [one.name for one in graph.table("P").describe_indices()] == is_indexed
+    assert (done.outcome, [one.how for one in done.tables]) == (MergeOutcome.MERGED, ["merged"])
+    assert {name: one["n"] for name, one in contents(graph)["P"].items()} == {
+        **dict.fromkeys([*"bcd", *(f"k{number}" for number in range(12))], 1),
+        "a": 2,
+    }
+    assert fragments(graph, "P") <= files + 1
 
 
 def test_blobs_come_along(graph: og.Graph) -> None:

@@ -58,6 +58,8 @@ IN_PART = [
     "f64 <=> cast('NaN' as double)",
     "day = date'0001-01-01'",
     "seen < timestamp'0500-01-01 00:00:00Z'",
+    "seen <= timestamp'0001-01-02 00:00:00Z'",
+    "day < date'-0004-01-01'",
     "size(texts) = 2 and i32 is not null",
     "length(text) = 2 and i64 < 2",
 ]

@@ -128,17 +128,23 @@ def _character(one: str) -> str:
 
 
 def _time(value: Java) -> str | None:
-    """A date or instant of Java."""
+    """A date or instant of Java; None for one before `_FIRST_YEAR`, or that Python's calendar does not have."""
     kind = value.getClass().getName() if hasattr(value, "getClass") else None
-    match kind:
-        case "java.sql.Date" | "java.time.LocalDate":
-            day = date.fromisoformat(value.toString())
-            return f'date("{day.isoformat()}")' if day.year >= _FIRST_YEAR else None
-        case "java.sql.Timestamp":
-            seconds, nanos = value.getTime() // 1000, value.getNanos()
-        case "java.time.Instant":
-            seconds, nanos = value.getEpochSecond(), value.getNano()
-        case _:
-            return None
+    try:
+        match kind:
+            case "java.sql.Date" | "java.time.LocalDate":
+                day = date.fromisoformat(value.toString())
+                return f'date("{day.isoformat()}")' if day.year >= _FIRST_YEAR else None
+            case "java.sql.Timestamp":
+                return _instant(value.getTime() // 1000, value.getNanos())
+            case "java.time.Instant":
+                return _instant(value.getEpochSecond(), value.getNano())
+            case _:
+                return None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _instant(seconds: int, nanos: int) -> str | None:
     instant = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000)
     return f'datetime("{instant_text(instant)}")' if instant.year >= _FIRST_YEAR else None
