@@ -117,19 +117,31 @@ def writing() -> None:
 
 
 def branching() -> None:
-    """Try something on a branch, and look at the difference."""
+    """Try something on a branch, look at the difference, merge it."""
     title("16. A branch: the same few requests for any graph, and nobody on main sees what happens there")
     run("branch", "create", "review/hires", GRAPH)
-    hires = ("--query", QUERIES, "--branch", "review/hires", "--as", "cyd")
-    run("mutate", "hire", GRAPH, *hires, "--param", "name=Katherine", "--param", "company=Acme")
-    run("schema", "apply", GRAPH, "--schema", f"{PEOPLE}/next.pg", "--branch", "review/hires", "--as", "cyd")
-    run("branch", "list", GRAPH)
+    there = ("--query", QUERIES, "--branch", "review/hires", "--as", "cyd")
+    run("mutate", "hire", GRAPH, *there, "--param", "name=Katherine", "--param", "company=Acme")
+    run("mutate", "birthday", GRAPH, *there, "--param", "name=Alan", "--param", "age=33")
 
     title("17. What differs between the two")
     run("diff", "main", "review/hires", GRAPH)
     run("diff", "main", "review/hires", GRAPH, "--type", "WorksAt", "--format", "jsonl")
 
-    title("18. Keeping it fast: small files merged, indexes completed; nobody waits for it")
+    title("18. Somebody on main thinks otherwise of Alan: the merge says so, and changes nothing")
+    here = ("--query", QUERIES, "--as", "bob")
+    run("mutate", "birthday", GRAPH, *here, "--param", "name=Alan", "--param", "age=34")
+    run("branch", "merge", "review/hires", GRAPH, expected=3)
+
+    title("19. Resolved: theirs are the branch's. Everything else of both sides is kept")
+    run("branch", "merge", "review/hires", GRAPH, "--strategy", "theirs", "--as", "bob")
+    run("query", "person", GRAPH, "--query", QUERIES, "--param", "name=Alan")
+    run("branch", "delete", "review/hires", GRAPH)
+
+    title("20. A new schema, on rows that are there, in one commit")
+    run("schema", "apply", GRAPH, "--schema", f"{PEOPLE}/next.pg", "--as", "ada")
+
+    title("21. Keeping it fast: small files merged, indexes completed; nobody waits for it")
     run("optimize", GRAPH)
 
 

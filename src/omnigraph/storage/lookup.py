@@ -20,7 +20,7 @@ SCANNED_ROWS = 65_536
 KEYS_AT_ONCE = 4_000_000
 """More keys are looked up in several passes, because what finds them takes about a hundred bytes for each."""
 _RARE, _SIEVED_KEYS = 4, 1_000_000
-"""Of so many rows for each key, most are not asked for; and for up to so many keys it pays to tell these apart first."""
+"""Of so many rows for each key most are not asked for; for up to so many keys it pays to tell these apart first."""
 
 
 class Existing:
