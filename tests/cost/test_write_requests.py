@@ -61,7 +61,7 @@ WRITES: dict[str, tuple[Callable[[og.Graph], object], int]] = {
     "update a node": (update_one, 12),
     "delete a node with its edges": (delete_one, 21),
     "append to two tables": (append_two_tables, 20),
-    "merge into two tables": (merge_two_tables, 25),
+    "merge into two tables": (merge_two_tables, 24),
     "overwrite a table": (lambda graph: loaded(graph, "overwrite", node("E", v=next(NUMBERS))), 14),
 }
 

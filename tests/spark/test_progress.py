@@ -33,7 +33,7 @@ def is_idle(spark: SparkSession) -> bool:
 def test_a_job_tells_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
     told: list[JobProgress] = []
 
-    rows = run_job(spark, slow(spark, 0.5).collect, description="slow", tell=told.append)
+    rows = run_job(spark, slow(spark, 1.5).collect, description="slow", tell=told.append)
 
     assert len(rows) == 4
     assert {progress.tasks for progress in told} <= {0, 4}
@@ -48,7 +48,7 @@ def test_an_interrupt_stops_the_job_too(spark: SparkSession, tmp_path: Path, sto
             raise stop
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        time.sleep(3)
+        time.sleep(8)  # Spark ends a Python worker two seconds after its task is cancelled
         (tmp_path / "done").touch()
         yield from batches
 
@@ -56,7 +56,7 @@ def test_an_interrupt_stops_the_job_too(spark: SparkSession, tmp_path: Path, sto
         run_job(spark, spark.range(1).mapInArrow(task, "id long").collect, description="to be stopped", tell=tell)
 
     assert is_idle(spark)
-    time.sleep(3)
+    time.sleep(6)
     assert not (tmp_path / "done").exists()
 
 

@@ -145,6 +145,7 @@ def test_a_large_batch_is_loaded_by_executors(
         ({"Persn": {"name": "one"}}, "did you mean `Person`"),
         ({"Person": []}, "it names no columns"),
         ({"Person": [{"name": "one", "seen": "batch"}, {"name": "other"}]}, "not all give `seen`"),
+        ({"Person": {"name": "nobody + 1"}}, "nobody"),
     ],
 )
 def test_a_mapping_that_can_not_be_meant_is_refused(

@@ -81,7 +81,7 @@ def test_what_a_load_refuses_is_refused_with_its_message(graph: og.Graph, spark:
 
 def test_a_task_that_fails_leaves_nothing(graph: og.Graph, spark: SparkSession) -> None:
     age = "cast(if(id = 9, raise_error('no'), id) as int) age"
-    rows = spark.range(0, 10, 1, 2).selectExpr("concat('p', id) name", age)
+    rows = spark.range(0, 10, 1, 1).selectExpr("concat('p', id) name", age)  # one task: others may outlive an abort
 
     with pytest.raises(og.OmnigraphError):
         save(rows, graph, "Person")

@@ -9,6 +9,9 @@ group = LazyGroup(
         "create": Lazy("omnigraph.cli.branch_create:command", "Make a branch from any state of another."),
         "delete": Lazy("omnigraph.cli.branch_delete:command", "Delete a branch, with its commits."),
         "list": Lazy("omnigraph.cli.branch_list:command", "List the branches of a graph."),
-        "merge": Lazy("omnigraph.cli.branch_merge:command", "Bring to a branch what another has done since."),
+        "merge": Lazy(
+            "omnigraph.cli.branch_merge:command",
+            "Bring to a branch what the branch SOURCE has done since the two parted.",
+        ),
     },
 )

@@ -11,6 +11,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TypeAlias
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
@@ -135,6 +136,7 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
         type_named(catalog, call.mapping)
     elif not callable(call.mapping):
         check_mapping(call.mapping, catalog)
+        _check_columns(frame, call.mapping)
     batches = _Batches(session, call)
     writer = frame.writeStream.foreachBatch(batches.run).option("checkpointLocation", call.checkpoint)
     if call.name is not None:
@@ -226,6 +228,16 @@ def check_mapping(mapping: Rows, catalog: Catalog) -> None:
             if odd := first ^ (other.keys() - {WHERE}):
                 reason = f"each of its parts must give the same columns, but not all give `{min(odd)}`"
                 raise BadMappingError(name, reason)
+
+
+def _check_columns(frame: DataFrame, mapping: Rows) -> None:
+    """BadMappingError when an expression names what a DataFrame does not have: now, and not by the first batch."""
+    for name, rows in mapping.items():
+        for columns in _several(rows):
+            try:
+                _chosen(frame, columns)
+            except AnalysisException as error:
+                raise BadMappingError(name, str(error).partition("\n")[0]) from None
 
 
 def mapped(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distinct: bool) -> Mapping[str, DataFrame]:
