@@ -35,6 +35,7 @@ _CALM: Mapping[str, str] = {
     "spark.app.name": "omnigraph",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.ui.liveUpdate.period": "0ms",  # by the default, tasks that end together are told when the next one does
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
