@@ -25,6 +25,9 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/loads.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/search.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/upkeep.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_loads.py --tenfold
+	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_reads.py
 
 soak: setup ## the long fuzz and soak profiles
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadgroup -m soak --timeout 3600

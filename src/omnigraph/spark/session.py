@@ -119,10 +119,19 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
 # --- a session of our own ----------------------------------------------------------------------------
 
 
+@cache
+def _hush_interrupts() -> None:
+    """Py4J logs a traceback when a Ctrl-C comes in the middle of a call. What matters of its errors is raised."""
+    logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("KeyboardInterrupt while sending"))
+    if logging.getLogger("py4j").level == logging.NOTSET:  # else somebody wants to hear them
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
 def _built(master: str | None, settings: SparkSettings, conf: Mapping[str, str]) -> SparkSession:
     # Under `spark-submit` the master is that of its command, unless one is named here.
     chosen = master or (None if settings.is_submitted else LOCAL)
     home = _home()
+    _hush_interrupts()
     variables = {"PYSPARK_PYTHON": conf.get(_PYTHON) or settings.python or sys.executable}
     variables["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if not settings.is_submitted and SparkContext._gateway is None:  # noqa: SLF001 - there is no public way
