@@ -4,6 +4,7 @@ The columns are the properties, `id`, and for an edge `from` and `to` (or `src` 
 leaves that property out.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ class ArrowStream(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowSource:
+class RowSource(ABC):
     """Rows of one type. `columns` maps a property, `id`, `from` or `to` to the column that holds it."""
 
     type: AnyType
@@ -42,9 +43,9 @@ class RowSource:
     blobs: BlobSources = NO_SOURCES
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What messages call it."""
-        raise NotImplementedError
 
     @property
     def has_blobs(self) -> bool:
