@@ -1,0 +1,50 @@
+"""The branches of a graph."""
+
+from datetime import datetime
+
+from omnigraph.ops.branch import Branch, create_branch, delete_branch, list_branches
+from omnigraph.ops.session import Session
+
+
+class GraphBranches:
+    """The branches of a graph."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def list(self) -> list[Branch]:
+        """All branches, main first and the others by name."""
+        return list_branches(self._session)
+
+    def create(
+        self,
+        name: str,
+        *,
+        from_: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        actor: str = "anonymous",
+    ) -> Branch:
+        """A new branch that starts as the newest state of `from_`, or as that of one of its commits or of an instant.
+
+        It takes the same few requests for any graph: no table is copied.
+
+        Raises:
+            BadBranchNameError: No branch may have that name.
+            BranchExistsError: The name is taken.
+            BranchMissingError, CommitMissingError: There is no such state to start from.
+            BranchGoneError: `from_` was deleted meanwhile.
+            BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
+        """
+        return create_branch(self._session, name, source=from_, commit_id=snapshot, at=at, actor=actor)
+
+    def delete(self, name: str) -> Branch:
+        """Delete a branch, with its commits; what it was. Whoever works on it gets a BranchGoneError.
+
+        Raises:
+            BadBranchNameError: It is main, which every graph has.
+            BranchMissingError: There is no such branch.
+            BranchHasChildrenError: Others were taken from it: delete those first.
+            BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is gone.
+        """
+        return delete_branch(self._session, name)
