@@ -41,6 +41,7 @@ docs: setup ## write the generated pages and pasted sessions anew
 	@$(BIN)/python tools/errors_reference.py
 	@$(BIN)/python tools/sessions.py
 	@$(BIN)/python tools/answers.py
+	@$(BIN)/python tools/picture.py
 
 lock: setup ## write requirements.lock anew from the ranges in pyproject.toml
 	@bash tools/lock.sh "$(VENV)"

@@ -29,6 +29,7 @@ _ULID_LENGTH = 26
 _ULID_OR_TIME = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z")
 _VERSION = re.compile(r"\b\d{19,20}\b")
 _VERSION_WIDTH = 20
+_VERSION_FILE = re.compile(r"/d\d{19,20}\.manifest")
 _MILLISECONDS = re.compile(r"\b\d+\.\d{3} ms\b")
 _FIRST_TIME = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _SHELL_SIGNS = frozenset("|<>;&*")
@@ -36,7 +37,7 @@ _SHELL_SIGNS = frozenset("|<>;&*")
 
 def pages() -> list[Path]:
     """Every page of the documentation."""
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 
 
 def refreshed(text: str) -> str:
@@ -85,6 +86,7 @@ class _Page:
         output = output.replace(str(self._directory.resolve()), HOME).replace(str(self._directory), HOME)
         output = _ULID_OR_TIME.sub(lambda found: self._id_or_time(found.group()), output)
         output = _MILLISECONDS.sub("… ms", output)
+        output = _VERSION_FILE.sub("/d….manifest", output)
         return _stable_versions(output)
 
     def _id_or_time(self, real: str) -> str:

@@ -9,6 +9,7 @@ from _pytest.mark import ParameterSet
 
 import cli_reference
 import errors_reference
+import picture
 import sessions
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +104,10 @@ def test_the_reference_of_the_command_line_is_fresh() -> None:
 
 def test_the_reference_of_errors_is_fresh() -> None:
     assert errors_reference.PAGE.read_text(encoding="utf-8") == errors_reference.page(), "run `make docs`"
+
+
+def test_the_picture_of_branches_is_fresh() -> None:
+    assert picture.PICTURE.read_text(encoding="utf-8") == picture.picture(), "run `make docs`"
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
