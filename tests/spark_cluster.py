@@ -1,32 +1,99 @@
-"""Reads, writes and exports on a cluster of separate processes: `python spark_cluster.py GRAPH OUT` answers in JSON."""
+"""Everything on a cluster of separate processes: `python spark_cluster.py PEOPLE DATA THINGS OUT` answers in JSON.
+
+One start of a cluster takes longer than all of this, so one process does it, and several tests look at what came of it.
+"""
 
 import json
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 import omnigraph as og
+from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, Progress, load
+from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.table_upkeep import UpkeepCall
+from omnigraph.spark.job import SparkLoading, reader
+from omnigraph.spark.place import Place
 from omnigraph.spark.session import session
+from omnigraph.spark.upkeep import SparkHands
+from upkeep_calls import EAGER, opened
+from worlds import runtime
 
 MASTER = "local-cluster[2,1,1024]"
+ON_EXECUTORS = SparkLoading(split_bytes=20_000, local_keys=0, local_bytes=0, merged_here=0)
 
 
-def run(address: str, out: str) -> dict[str, object]:
-    """What the cluster reads of a graph, and writes of it."""
-    spark = session(MASTER)
-    graph = og.open_graph(address)
+def loaded(spark: SparkSession, graph: og.Graph, mode: str, data: Path, how: SparkLoading, **more: Any) -> Any:
+    """What a load on Spark tells."""
+    given = LoadInput(graph=(GraphSource(data=data),))
+    call = LoadCall(input=given, mode=LoadMode(mode), actor="test", **more)
+    return load(graph._session, call, reader(spark=spark, loading=how)).to_json()
+
+
+def executors() -> Iterator[int]:
+    """The executors' processes, which are of our own session."""
+    for place in Path("/proc").iterdir():
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0") if place.name.isdigit() else []
+            session_id = os.getsid(int(place.name)) if words else 0
+        except OSError:
+            continue
+        if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and session_id == os.getsid(0):
+            yield int(place.name)
+
+
+def load_and_kill(spark: SparkSession, graph: og.Graph, data: Path) -> dict[str, Any]:
+    """A load during which an executor is killed."""
+    killed: list[int] = []
+
+    def kill_one(progress: Progress) -> None:
+        there = sorted(executors())
+        if progress.phase == "read" and there and not killed:
+            os.kill(there[0], signal.SIGKILL)
+            killed.append(there[0])
+
+    how = SparkLoading(split_bytes=20_000, local_keys=0)
+    return {**loaded(spark, graph, "append", data, how, progress=kill_one), "killed": len(killed)}
+
+
+def read_and_write(spark: SparkSession, graph: og.Graph, out: Path) -> dict[str, Any]:
+    """Reads, an export, and a write through the data source."""
     ids = sorted(row.id for row in graph.spark.table("Thing", columns=["id"]).collect())
     joined = graph.spark.sql("select count(*) n from Link l join Thing t on l.src = t.id").first()
-    graph.spark.export(out)
+    graph.spark.export(str(out))
     new = spark.createDataFrame([("new 1",), ("new 2",)], "id string").repartition(2)
-    new.write.format("omnigraph").mode("append").options(graph=address, type="Thing").save()
+    new.write.format("omnigraph").mode("append").options(graph=graph.uri, type="Thing").save()
     assert joined is not None
+    return {"ids": ids, "joined": joined.n, "rows": graph.snapshot().pin("node:Thing").rows}
+
+
+def optimized(spark: SparkSession, address: str) -> list[dict[str, Any]]:
+    """What maintenance by executors did to each table."""
+    session_ = opened(address)._session
+    call = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
+    done = optimize(session_, call, SparkHands(spark, Place.of(session_), EAGER, least_rows=0))
+    return [asdict(one) for one in done.tables]
+
+
+def run(people: str, data: str, things: str, out: str) -> dict[str, Any]:
+    """All of it, one after the other."""
+    spark = session(MASTER)
+    spark.range(0, 4, 1, 4).mapInArrow(lambda batches: batches, "id long").collect()
+    graph = og.open_graph(people, runtime=runtime())
     return {
         "master": spark.sparkContext.master,
-        "ids": ids,
-        "joined": joined.n,
-        "rows": graph.snapshot().pin("node:Thing").rows,
+        "loaded": load_and_kill(spark, graph, Path(data)),
+        "merged": loaded(spark, graph, "merge", Path(data), ON_EXECUTORS),
+        "read": read_and_write(spark, og.open_graph(things), Path(out)),
+        "optimized": optimized(spark, things),
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1], str(Path(sys.argv[2])))))  # noqa: T201 - its answer
+    print(json.dumps(run(*sys.argv[1:]), default=str))  # noqa: T201 - its answer

@@ -16,6 +16,7 @@ from crash.jobs import leftovers
 from omnigraph.commit.recovery import recover
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
 from omnigraph.spark.job import SparkLoading, reader
+from omnigraph.spark.load_jobs import LOCAL_BYTES, MERGED_HERE
 from worlds import FAST
 
 
@@ -29,7 +30,16 @@ def borrowed(port: int, secret: str) -> SparkSession:
     return SparkSession(SparkContext(gateway=gateway, jsc=context))
 
 
-def load_file(port: int, secret: str, uri: str, data: str, mode: str, dies_after: float | None = None) -> None:
+def load_file(
+    port: int,
+    secret: str,
+    uri: str,
+    data: str,
+    mode: str,
+    dies_after: float | None = None,
+    local_bytes: int = LOCAL_BYTES,
+    merged_here: int = MERGED_HERE,
+) -> None:
     """Load a file on Spark; die where the environment says, or so many seconds after tasks have started."""
     spark = borrowed(port, secret)
     graph = opened(uri, is_victim=True)
@@ -41,7 +51,8 @@ def load_file(port: int, secret: str, uri: str, data: str, mode: str, dies_after
     )
     if dies_after is not None:
         threading.Timer(dies_after, os.kill, (os.getpid(), 9)).start()
-    load(graph._session, call, reader(spark=spark, loading=SparkLoading(split_bytes=2000)))
+    how = SparkLoading(split_bytes=2000, local_bytes=local_bytes, merged_here=merged_here)
+    load(graph._session, call, reader(spark=spark, loading=how))
 
 
 def settle(uri: str) -> dict[str, Any]:

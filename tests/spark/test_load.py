@@ -155,8 +155,7 @@ def test_blobs_by_uri_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> 
 # --- tasks that fail, come twice, or come too late ------------------------------------------------------
 
 
-@pytest.mark.parametrize("point", ["task.begun", "task.staged"])
-@pytest.mark.parametrize("action", ["error", "kill"])
+@pytest.mark.parametrize("action, point", [("error", "task.begun"), ("kill", "task.staged")])
 def test_tasks_that_fail_and_are_tried_again_load_every_row_once(
     spark: SparkSession, graph: og.Graph, tmp_path: Path, action: str, point: str
 ) -> None:

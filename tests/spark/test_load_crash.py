@@ -8,25 +8,21 @@ from pyspark.sql import SparkSession
 
 from crash.data_jobs import SEED, contents
 from crash.test_writers import AFTER_SWAP
-from load_calls import edge, person
+from load_calls import edge, loaded, person
 from mutating import new_graph, run
 from spark_loading import file_of
 from zygote import Zygote
 
-POINTS = (
-    "phase.open",
-    "phase.done",
-    "phase.named",
-    "phase.cleared",
-    "publish.staged",
+POINTS = ("phase.open", "phase.done", "phase.named", "phase.cleared", "publish.staged", "publish.swapped")
+OTHER_POINTS = (
     "publish.armed",
     "publish.applied",
     "publish.flushed",
     "publish.head_written",
-    "publish.swapped",
     "publish.verified",
     "publish.disarmed",
 )
+"""Those are the same publisher's for every write, and killed there by the crash tests of other verbs too."""
 PEOPLE = [person(f"p{number}", age=number) for number in range(60)]
 KNOWS = [edge("Knows", f"p{number}", f"p{number * 7 % 60}") for number in range(60)]
 TWICE = person("p3", age=7)
@@ -47,7 +43,7 @@ def gate(spark: SparkSession) -> dict[str, object]:
     return {"port": parameters.port, "secret": parameters.auth_token}
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [*POINTS, *(pytest.param(point, marks=pytest.mark.soak) for point in OTHER_POINTS)])
 def test_a_killed_driver_leaves_all_or_nothing(
     point: str, tmp_path: Path, zygote: Zygote, gate: dict[str, object]
 ) -> None:
@@ -86,6 +82,26 @@ def test_a_driver_that_is_killed_while_its_tasks_write_leaves_nothing(
 
     assert killed.was_killed, killed.error
     assert contents(graph) == before
+    assert (settled["sidecars"], settled["notes"], settled["orphans"]) == (0, [], [])
+
+
+@pytest.mark.parametrize("point", ["phase.cleared", "phase.done@2", "publish.swapped", "publish.disarmed"])
+def test_a_driver_that_is_killed_in_a_merge_on_executors_leaves_all_or_nothing(
+    point: str, tmp_path: Path, zygote: Zygote, gate: dict[str, object]
+) -> None:
+    graph = new_graph(tmp_path)
+    loaded(graph, "append", *PEOPLE[:40])
+    before = contents(graph)
+    data = file_of(tmp_path, *KNOWS, *(person(f"p{number}", age=99) for number in range(60)))
+    job = {**gate, "uri": graph.uri, "data": str(data), "mode": "merge", "local_bytes": 0, "merged_here": 0}
+
+    killed = zygote.run("spark_crash_jobs:load_file", job, f"{point}=kill")
+    seen = zygote.run("crash.data_jobs:look", {"uri": graph.uri})
+    settled = _quiet(zygote, graph.uri)
+
+    assert killed.was_killed, killed.error
+    assert (seen.result == before) == (point not in AFTER_SWAP)
+    assert len(seen.result) - len(before) in (0, 80)
     assert (settled["sidecars"], settled["notes"], settled["orphans"]) == (0, [], [])
 
 

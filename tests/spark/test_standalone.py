@@ -41,13 +41,13 @@ class Cluster:
 
 
 @contextmanager
-def daemon(name: str, *arguments: str, directory: Path) -> Iterator["subprocess.Popen[str]"]:
+def daemon(name: str, *arguments: str, directory: Path, host: str = "127.0.0.1") -> Iterator["subprocess.Popen[str]"]:
     """One of Spark's own servers; its log goes to a file."""
     java_home = Home(directory).java_home(java_of_process())
     with (directory / "out.log").open("w", encoding="utf-8") as out:
         process = subprocess.Popen(
-            [SPARK_CLASS, f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0", *arguments],
-            env={**os.environ, "JAVA_HOME": str(java_home), "SPARK_LOCAL_IP": "127.0.0.1"},
+            [SPARK_CLASS, f"org.apache.spark.deploy.{name}", "--host", host, "--webui-port", "0", *arguments],
+            env={**os.environ, "JAVA_HOME": str(java_home), "SPARK_LOCAL_IP": host},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -85,7 +85,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             place = root / f"worker{number}"
             place.mkdir()
             given = ("--cores", "1", "--memory", "1g", "--work-dir", str(place / "work"), master)
-            workers.append(stack.enter_context(daemon("worker.Worker", *given, directory=place)))
+            host = f"127.0.0.{number + 2}"  # of its own: Spark starts no double of a task on the same host
+            workers.append(stack.enter_context(daemon("worker.Worker", *given, directory=place, host=host)))
             logged(place, r"(Successfully registered with master)")
         yield Cluster(master, workers)
 
@@ -178,4 +179,50 @@ def test_a_master_that_does_not_answer_is_told_so(graph: og.Graph, source: Path)
     assert code == 5
     assert json.loads(err)["error"]["code"] == "spark_not_started"
     assert graph.table("Person").count_rows() == 0
+    assert is_clean(graph)
+
+
+HANGING = """
+import json, pathlib, sys
+import omnigraph as og
+from dataclasses import replace
+from omnigraph.faults import ArmedFaults
+from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
+from omnigraph.spark.job import reader
+from omnigraph.spark.session import session
+from omnigraph.runtime import Runtime
+
+master, uri, data = sys.argv[1:]
+spark = session(master, **{
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.task.duration.threshold": "3s",
+})
+graph = og.open_graph(uri, runtime=Runtime(faults=ArmedFaults("task.staged", "stop")))
+call = LoadCall(input=LoadInput(graph=(GraphSource(data=pathlib.Path(data)),)), mode=LoadMode.APPEND, actor="test")
+told = load(graph._session, call, reader(spark=spark)).to_json()
+store = spark.sparkContext._jsc.sc().statusStore()
+found = [store.speculationSummary(stage, 0) for stage in range(100)]
+print(json.dumps({**told, "doubles": sum(int(one.get().numTasks()) for one in found if one.isDefined())}))
+"""
+
+
+def test_a_task_that_hangs_gets_a_double_and_its_rows_are_there_once(
+    cluster: Cluster, graph: og.Graph, tmp_path: Path
+) -> None:
+    data = tmp_path / "few.jsonl"
+    lines = [{"type": "Person", "data": {"name": f"p{number}", "bio": "b"}} for number in range(50)]
+    data.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING, cluster.master, graph.uri, str(data)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    code, out, err = finished(process)
+
+    assert code == 0, err[-2000:]
+    assert json.loads(out.splitlines()[-1])["doubles"] == 1
+    assert graph.table("Person").count_rows() == 50
     assert is_clean(graph)

@@ -1,13 +1,15 @@
 """Writes through the data source: one save is one commit, checked as every load."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
 from omnigraph.engine.bulk.refusals import LoadError
-from omnigraph.spark import sink
+from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.spark.failures import surfacing
 from omnigraph.spark.source import SourceOptionError
 from spark_worlds import all_types_graph, stored
@@ -125,18 +127,20 @@ def test_options_that_can_not_be_meant_are_refused(
         save(spark.createDataFrame([("x",)], "name string"), graph, "Person", **options)
 
 
-def test_pieces_of_a_write_that_died_are_removed_when_they_are_old(
-    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "columns, message",
+    [("name string, agge int", "agge"), ("name string, age string", "I32"), ("name int", "name")],
+)
+def test_columns_that_can_not_be_right_are_told_before_a_task_runs(
+    graph: og.Graph, spark: SparkSession, tmp_path: Path, columns: str, message: str
 ) -> None:
-    piece = Path(graph.uri, "__recovery", "01M0000000000000000000000-1-0.piece")
-    piece.parent.mkdir(exist_ok=True)
-    piece.write_bytes(b"x")
-    session = graph._session
+    def mark(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        (tmp_path / "ran").touch()
+        return batches
 
-    sink._sweep(session)
-    is_there_while_young = piece.exists()
-    monkeypatch.setattr(sink, "KEPT_FOR", -sink.KEPT_FOR)
-    sink._sweep(session)
+    rows = spark.createDataFrame([], columns).mapInArrow(mark, columns)
 
-    assert is_there_while_young
-    assert not piece.exists()
+    with pytest.raises(ColumnError, match=message):
+        save(rows, graph, "Person")
+
+    assert not (tmp_path / "ran").exists()

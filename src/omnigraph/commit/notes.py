@@ -6,20 +6,28 @@ that outlives its phase (a duplicate, one that was cancelled) finds that out bef
 its own files away. Recovery does the same for an operation that died.
 """
 
+import re
 import secrets
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
 from omnigraph.commit.sidecar import is_table_file, phase_of
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import RECOVERY, job_key
+from omnigraph.storage.layout import RECOVERY, job_key, sidecar_key
 from omnigraph.storage.objects import ObjectChangedError, ObjectInfo, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
 
 _NOTE = ".note"
+SAVED = "save-"
+"""How objects are called, behind their operation, of writes that have no sidecar: nobody lives as long as they do."""
+SAVED_FOR = timedelta(days=1)
+"""When such a write has put nothing for so long, it is dead, and what it has put is swept."""
+_OF_OPERATION = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})-([^/]+)")
+"""The names of objects that tasks keep: their operation's id, and their own. Nothing else may be swept."""
 
 
 class PhaseClosedError(OmnigraphError):
@@ -105,14 +113,59 @@ class TaskNote:
 def clear(store: Store, operation_id: str, *, phase: int | None = None, kept: Collection[str] = ()) -> int:
     """Remove what tasks of an operation (in one phase, or in all) have noted and kept, but for `kept`; the bytes freed.
 
+    Files and scratch may be kept; scratch for later phases, until all of the operation's is cleared.
+
     A note is closed first, so that its task can't add to it unseen; then its files go, and at last the note.
     """
     freed = 0
     for info in _objects(store, operation_id, phase):
+        if info.key in kept:
+            continue
         if info.key.endswith(_NOTE):
             freed += _remove(store, _closed(store, info.key), kept)
         store.objects.delete(info.key)
     return freed
+
+
+def noted_files(store: Store) -> frozenset[str]:
+    """Every file that some task has noted and that is not its operation's yet. A note that can't be read says nothing.
+
+    A note that goes while it is looked for has been settled: its files are named elsewhere, or gone.
+    """
+    files: set[str] = set()
+    for info in store.objects.list_under(RECOVERY):
+        if not info.key.endswith(_NOTE):
+            continue
+        try:
+            files.update(msgspec.json.decode(store.objects.get(info.key).data, type=Note).files)
+        except ObjectMissingError:
+            continue
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            log.warning("the note %s can't be read, and spares nothing from cleanup: %s", info.key, error)
+    return frozenset(files)
+
+
+def stray_operations(others: Iterable[ObjectInfo], sidecars: Collection[str]) -> dict[str, datetime]:
+    """Operations that have left objects, and no sidecar: their ids, and until when they may have been at work."""
+    found: dict[str, datetime] = {}
+    for info in others:
+        named = _OF_OPERATION.fullmatch(info.key.removeprefix(f"{RECOVERY}/"))
+        if named is None or sidecar_key(named[1]) in sidecars:
+            continue
+        last = info.modified + SAVED_FOR if named[2].startswith(SAVED) else info.modified
+        found[named[1]] = max(found.get(named[1], last), last)
+    return found
+
+
+def sweep(store: Store, strays: Mapping[str, datetime], now: datetime, lease: timedelta) -> None:
+    """Remove what operations have left that ended long ago: notes of tasks that came too late, and scratch.
+
+    A task that still runs finds out that its operation has ended, and takes its own away; this is for those that died.
+    """
+    for operation_id, newest in strays.items():
+        if now - newest > 2 * lease and store.objects.info(sidecar_key(operation_id)) is None:
+            log.info("sweeping what operation %s has left", operation_id)
+            clear(store, operation_id)
 
 
 def _objects(store: Store, operation_id: str, phase: int | None) -> list[ObjectInfo]:

@@ -38,6 +38,21 @@ class RowsNew:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowsApart:
+    """The write has looked for rows that have the ids of `rows`: nobody may have touched, made or removed one."""
+
+    table_key: str
+    rows: Rows
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when somebody has created, changed or removed a row of such an id."""
+        changes = changes_between(base.table(self.table_key), now.table(self.table_key), [])
+        touched = pa.chunked_array([*changes.come.column(ID).chunks, *changes.gone.column(ID).chunks], pa.string())
+        found = _met(touched, self.rows)
+        return Violation(self.table_key, f"{shown_ids(found)} changed") if len(found) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndsStay:
     """The write refers to rows by the ids in the one column of `rows`: they must stay."""
 
@@ -113,6 +128,46 @@ class CountsStay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergedCountsStay:
+    """As CountsStay, of a write whose rows (`id` and the column) take the place of those that have their ids."""
+
+    table_key: str
+    column: str
+    rows: Rows
+    low: int = 0
+    high: int | None = None
+
+    def check(self, base: Tables, now: Tables) -> Violation | None:
+        """Broken when a value that somebody has added rows to, or removed some from, has too few or too many."""
+        table = now.table(self.table_key)
+        changes = changes_between(base.table(self.table_key), table, [self.column])
+        touched = pa.chunked_array(
+            [*changes.come.column(self.column).chunks, *changes.gone.column(self.column).chunks], pa.string()
+        ).unique()
+        if not len(touched):
+            return None
+        there = rows_with(table, self.column, touched, [ID, self.column])
+        values, ids = KeySet(touched), KeySet(one_array(there.column(ID)))
+        own = np.zeros(len(touched), np.int64)
+        is_replaced = np.zeros(there.num_rows, np.bool_)
+        for batch in self.rows():
+            places = values.places(batch.column(self.column))
+            own += np.bincount(places[places >= 0], minlength=len(touched))
+            met = ids.places(batch.column(ID))
+            is_replaced[met[met >= 0]] = True
+        at = places_among(there.column(self.column), touched)
+        stay = np.bincount(at[~is_replaced], minlength=len(touched))
+        is_ours = (own > 0) | (np.bincount(at[is_replaced], minlength=len(touched)) > 0)
+        totals = own + stay
+        is_wrong = totals < self.low
+        if self.high is not None:
+            is_wrong |= totals > self.high
+        for one in np.flatnonzero(is_wrong & is_ours)[:1]:
+            return Violation(self.table_key, f"`{touched[int(one)].as_py()}` would have {totals[one]} rows")
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NobodyReturns:
     """The write takes all rows of another table away, but for the ids of `rows`: nobody may refer to those that go.
 
@@ -142,7 +197,7 @@ class NobodyReturns:
 
 def _met(ids: pa.Array | pa.ChunkedArray, rows: Rows) -> pa.Array:
     """Those of the ids, which others have changed, that the write's rows name too."""
-    wanted = one_array(ids).unique()
+    wanted = one_array(ids).unique() if len(ids) else pa.array([], pa.string())
     if not len(wanted):
         return wanted
     is_met = np.zeros(len(wanted), np.bool_)

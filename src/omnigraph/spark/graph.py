@@ -17,6 +17,7 @@ from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
 from omnigraph.ops.load_arguments import TypedData, load_input
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
+from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.export import export_on_spark
 from omnigraph.spark.failures import surfacing
@@ -33,6 +34,7 @@ class SparkGraph:
     """One state of a graph, for Spark. All that is read through it is of that state, whatever is written meanwhile."""
 
     def __init__(self, session: Session, snapshot: Snapshot, spark: SparkSession | None = None) -> None:
+        session.allow(Action.EXPORT, snapshot.branch)  # executors read whole tables
         self._session, self._snapshot, self._given = session, snapshot, spark
 
     @property

@@ -9,7 +9,7 @@ from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_records import Reader, Records
 from omnigraph.ops.session import Session
-from omnigraph.spark.load_jobs import LOCAL_BYTES, LOCAL_KEYS, LoadJobs
+from omnigraph.spark.load_jobs import LOCAL_BYTES, LOCAL_KEYS, MERGED_HERE, LoadJobs
 from omnigraph.spark.merging import SparkMerge
 from omnigraph.spark.reading import SparkInput
 from omnigraph.spark.records import SparkRecords
@@ -27,6 +27,8 @@ class SparkLoading:
     """Up to how many keys are compared on the driver alone."""
     local_bytes: int = LOCAL_BYTES
     """Up to how many bytes of files are read again, where that is needed, on the driver alone."""
+    merged_here: int = MERGED_HERE
+    """Up to how many rows of a merge are filled and written by the driver."""
 
 
 def reader(master: str | None = None, spark: SparkSession | None = None, loading: SparkLoading | None = None) -> Reader:
@@ -44,7 +46,7 @@ def reader(master: str | None = None, spark: SparkSession | None = None, loading
         source = SparkInput(session, call, head, split_bytes=how.split_bytes)
         active = spark if spark is not None else spark_session(master)
         check_reachable(source.given, str(active.sparkContext.master))
-        jobs = LoadJobs(active, source.call, source.frames, how.local_keys, how.local_bytes)
+        jobs = LoadJobs(active, source.call, source.frames, how.local_keys, how.local_bytes, how.merged_here)
         return SparkMerge(session, source, jobs) if call.mode is LoadMode.MERGE else SparkRecords(session, source, jobs)
 
     return made

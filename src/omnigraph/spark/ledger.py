@@ -9,6 +9,7 @@ it, is decided row by row elsewhere.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -18,23 +19,28 @@ from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.spark.keys import is_among_sorted, key_hashes, roles_of, unique_role
 from omnigraph.spark.load_spec import LoadSpec, Worker
 from omnigraph.storage.hashing import Hashes
-from omnigraph.storage.staged_rows import staged_batches
+from omnigraph.storage.written_rows import staged_batches
 
 LEDGER = "bucket int, role string, payload binary"
 _LEDGER = pa.schema([pa.field("bucket", pa.int32()), pa.field("role", pa.string()), pa.field("payload", pa.binary())])
-NEW, COMMITTED = "new", "committed"
+NEW, COMMITTED, GONE = "new", "committed", "gone"
+"""Rows of the load; those that are there; of a merge, those of them whose place other rows take."""
 KNOWN = "known"
 """Of an overwrite: how many ids of the load are committed ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Some rows whose keys go into the ledger: a staged fragment, or fragments of a committed table."""
+    """Some rows whose keys go into the ledger: a staged fragment, or fragments of a committed table.
+
+    Or `gone`, the key of scratch that has the hashes themselves, by role, of rows that are replaced.
+    """
 
     type: str
     roles: tuple[str, ...]
     staged: str | None = None
     committed: tuple[int, ...] = ()
+    gone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,10 @@ class Rules:
     replaced: frozenset[str]
     """Those whose committed rows go."""
     is_append: bool
+    is_merge: bool = False
+    """Whether rows of the load take the place of committed ones, which is known row by row."""
+    made: frozenset[str] = frozenset()
+    """Types all of whose ids were made by this load, so that nobody can have one of them."""
 
 
 @dataclass(slots=True)
@@ -65,8 +75,9 @@ class Ledger:
         for name in rules.loaded:
             type_ = types[name]
             self.staged[name] = set(roles_of(type_))
-            self._needs(name, ID)
-            if rules.is_append:
+            if not rules.is_merge and name not in rules.made:
+                self._needs(name, ID)
+            if rules.is_append or rules.is_merge:
                 for number in range(len(type_.unique)):
                     self._needs(name, unique_role(number))
         for edge in self.catalog.edges.values():
@@ -85,6 +96,23 @@ class Ledger:
         self.committed.setdefault(name, set()).add(role)
 
 
+encode_gone = msgspec.msgpack.Encoder().encode
+decode_gone = msgspec.msgpack.Decoder(dict[str, bytes]).decode
+
+
+def gone_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
+    """The roles in which it matters that a row's place is taken: unique values, and where edges are counted, sources.
+
+    With the columns of each.
+    """
+    is_counted = isinstance(type_, EdgeType) and (type_.cardinality.low or type_.cardinality.high is not None)
+    return {
+        role: columns
+        for role, columns in roles_of(type_).items()
+        if role not in (ID, SRC, DST) or (role == SRC and is_counted)
+    }
+
+
 # --- map ---------------------------------------------------------------------------------------------
 
 
@@ -95,6 +123,10 @@ def ledger_rows(
     worker = spec.worker()
     for number in numbers:
         unit = units[number]
+        if unit.gone is not None:
+            for role, packed in decode_gone(worker.store.objects.get(unit.gone).data).items():
+                yield _packed(f"{GONE}/{unit.type}/{role}", np.frombuffer(packed, np.uint64), buckets)
+            continue
         type_ = worker.type(unit.type)
         columns = roles_of(type_)
         names = sorted({name for role in unit.roles for name in columns[role]})
@@ -168,7 +200,12 @@ class _Bucket:
             new = self._of(NEW, type_.name, role)
             self._suspect(type_.name, role, _repeated(new))
             there = self._of(COMMITTED, type_.name, role)
-            if self._rules.is_append:
+            if self._rules.is_merge:
+                gone = self._of(GONE, type_.name, role)
+                held = np.unique(new)
+                stays = _counts(there, held) > _counts(gone, held)
+                self._suspect(type_.name, role, held[stays] if role != ID else held[:0])
+            elif self._rules.is_append:
                 self._suspect(type_.name, role, new[is_among_sorted(new, there)])
             elif role == ID:
                 known = is_among_sorted(np.unique(new), there).sum()
@@ -201,13 +238,14 @@ class _Bucket:
             return
         come = self._of(NEW, edge.name, SRC)
         stay = come[:0] if edge.name in rules.replaced else self._of(COMMITTED, edge.name, SRC)
-        asked = [come]
+        gone = self._of(GONE, edge.name, SRC)
+        asked = [come, gone]
         if limits.low:
             asked.append(self._of(NEW, edge.source, ID))
             if edge.name in rules.replaced and edge.source not in rules.replaced:
                 asked.append(self._of(COMMITTED, edge.source, ID))
         sources = np.unique(np.concatenate(asked))
-        totals = _counts(come, sources) + _counts(stay, sources)
+        totals = _counts(come, sources) + _counts(stay, sources) - _counts(gone, sources)
         is_wrong = totals < limits.low
         if limits.high is not None:
             is_wrong |= totals > limits.high

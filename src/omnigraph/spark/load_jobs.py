@@ -10,14 +10,28 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.schema.codec import decode_catalog
 from omnigraph.spark.failures import carrying
+from omnigraph.spark.filling import Filled, Filling, Taken, Taking, decode_filled, decode_taken, told
 from omnigraph.spark.ledger import LEDGER, Rules, Unit, judged, ledger_rows
 from omnigraph.spark.load_spec import FrameSource, LoadSpec
+from omnigraph.spark.locating import (
+    FOUND,
+    MET,
+    Group,
+    Stretch,
+    group_keys,
+    places_found,
+    places_of,
+    stretch_keys,
+)
 from omnigraph.spark.progress import load_teller, run_job
 from omnigraph.spark.task import RESULT, Body, Done, Work, decode_done, frame_body, split_body, worked_on
 from omnigraph.storage.hashing import Hashes
 
 LOCAL_KEYS = 200_000
 """Up to so many keys, the ledger is written on the driver: starting tasks would take longer."""
+MERGED_HERE = 2_000_000
+"""Up to so many rows of a merge are filled, compared and written by the driver: where changes are few beside what is
+there, that is cheapest, and a row takes about a hundred bytes of its memory."""
 LOCAL_BYTES = 8 * 1024 * 1024
 """Up to so many bytes of files, what has to be read again is read on the driver."""
 _KEYS_PER_BUCKET = 6_000_000
@@ -35,6 +49,7 @@ class LoadJobs:
     frames: Sequence[tuple[FrameSource, DataFrame]] = ()
     local_keys: int = LOCAL_KEYS
     local_bytes: int = LOCAL_BYTES
+    merged_here: int = MERGED_HERE
 
     def work(self, spec: LoadSpec, phase: int, work: Work, *, doing: str, is_first: bool = False) -> list[Done]:
         """Work on all splits that the work is about; `is_first` when they have not been read before."""
@@ -79,6 +94,32 @@ class LoadJobs:
             found.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
         return {role: np.concatenate(parts) for role, parts in found.items()}
 
+    def fill(self, spec: LoadSpec, filling: Filling, stretches: Sequence[Stretch], keys: int) -> list[Filled]:
+        """Find the committed rows of all groups among about so many ids, and have every group filled."""
+        groups = len(filling.groups)
+        units, buckets = groups + len(stretches), self._buckets(keys)
+        frame = (
+            self.spark.range(0, units, 1, units)
+            .mapInArrow(_meeting_body(spec, filling.groups, stretches, buckets), MET)
+            .repartitionById(buckets, "bucket")
+            .mapInArrow(_finding_body(), FOUND)
+            .repartitionById(groups, "number")
+            .mapInArrow(_filling_body(spec, filling), RESULT)
+        )
+        tell = load_teller(self.call, "check", rows=lambda: keys)
+        rows = run_job(self.spark, frame.collect, description="omnigraph load: merge", tell=tell)
+        return sorted((decode_filled(bytes(row["payload"])) for row in rows), key=lambda one: one.number)
+
+    def take(self, spec: LoadSpec, phase: int, takings: Sequence[Taking]) -> list[Taken]:
+        """Have rows taken away."""
+        if not takings:
+            return []
+        count = len(takings)
+        frame = self.spark.range(0, count, 1, count).mapInArrow(_taking_body(spec, phase, takings), RESULT)
+        tell = load_teller(self.call, "write")
+        rows = run_job(self.spark, frame.collect, description="omnigraph load: replace", tell=tell)
+        return [decode_taken(bytes(row["payload"])) for row in rows]
+
     def _judge_here(self, spec: LoadSpec, units: Sequence[Unit], rules: Rules) -> dict[str, Hashes]:
         parts: dict[str, list[Hashes]] = {}
         for batch in ledger_rows(spec, units, iter(range(len(units))), 1):
@@ -109,6 +150,49 @@ def _judging_body(spec: LoadSpec, rules: Rules) -> Body:
             payloads = [hashes.tobytes() for hashes in found.values()]
             arrays = [pa.array(list(found), pa.string()), pa.array(payloads, pa.binary())]
             yield pa.RecordBatch.from_arrays(arrays, schema=_JUDGED_SCHEMA)
+
+    return run
+
+
+def _meeting_body(spec: LoadSpec, groups: Sequence[Group], stretches: Sequence[Stretch], buckets: int) -> Body:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            worker = spec.worker()
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    if number < len(groups):
+                        yield from group_keys(worker, number, groups[number], buckets)
+                    else:
+                        yield from stretch_keys(worker, stretches[number - len(groups)], buckets)
+
+    return run
+
+
+def _finding_body() -> Body:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            yield from places_found(batches)
+
+    return run
+
+
+def _filling_body(spec: LoadSpec, filling: Filling) -> Body:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            worker = spec.worker()
+            for number, places in sorted(places_of(batches).items()):
+                yield told(filling.done(worker, number, places))
+
+    return run
+
+
+def _taking_body(spec: LoadSpec, phase: int, takings: Sequence[Taking]) -> Body:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            worker = spec.worker()
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield told(takings[number].done(worker, phase, number))
 
     return run
 

@@ -1,6 +1,6 @@
 """The phases of a Spark load: while one is open its tasks may write; behind it only what is kept is left."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,10 +17,15 @@ class Phase:
 
     number: int
     kept: dict[str, None] = field(default_factory=dict)
+    scratch: dict[str, None] = field(default_factory=dict)
 
     def keep(self, files: Sequence[str]) -> None:
         """These files, relative to the root, outlive the phase."""
         self.kept.update(dict.fromkeys(files))
+
+    def keep_scratch(self, keys: Iterable[str]) -> None:
+        """This scratch of its tasks is needed by later phases; whoever keeps it clears it at the end."""
+        self.scratch.update(dict.fromkeys(keys))
 
 
 class Phases:
@@ -51,7 +56,7 @@ class Phases:
             faults.reach("phase.done")
             self._lease.name(phase.kept)
             faults.reach("phase.named")
-            self._close(phase.number, phase.kept)
+            self._close(phase.number, phase.kept | phase.scratch)
             faults.reach("phase.cleared")
         except BaseException:
             try:

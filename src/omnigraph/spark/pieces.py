@@ -1,10 +1,11 @@
-"""Rows on their way from a task to the driver: one Arrow stream per split and type, with the place of every row."""
+"""Rows on their way from a task to the driver or to other tasks: Arrow streams with the place of every row."""
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -12,13 +13,28 @@ from omnigraph.engine.blob_marks import claim, claims_in
 from omnigraph.engine.bulk.spool import LINE, left_out_name
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.engine.writing.blobs import blob_names
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType
+from omnigraph.spark.keys import id_hashes
 from omnigraph.storage.column_sets import Positions, one_array
 
 ORDINAL = "@ordinal"
 """The column that says the how-manieth row of its type a row is in its split."""
 _CLAIMS = b"claims"
+PIECE_BYTES = 32 * 1024 * 1024
+"""A piece that has so many bytes is done, and another one begun."""
+HELD_BYTES = 128 * 1024 * 1024
+"""How much the unfinished pieces of a task may have together: beyond it, the largest is done."""
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of one type that a task has kept for others."""
+
+    key: str
+    rows: int
+    nbytes: int
+    ids: str | None = None
+    """The key of the hashes of their ids, in their order; None when nobody asked for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +59,11 @@ class PieceWriter:
         self._writer = pa.ipc.new_stream(self._sink, self._schema)
         self.rows = 0
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes there are so far."""
+        return self._sink.tell()
+
     def add(self, window: TypedRows, ordinals: Positions) -> None:
         """Some more rows."""
         if not window.rows.num_rows:
@@ -61,6 +82,53 @@ class PieceWriter:
         """The whole stream."""
         self._writer.close()
         return self._sink.getvalue()
+
+
+class PieceRoll:
+    """The rows of a task in pieces of a size, whatever their number: `keep` puts a finished one somewhere.
+
+    With a seed, the hashes of ids go with every piece.
+    """
+
+    def __init__(self, keep: Callable[[str, bytes], str], id_seed: int | None = None) -> None:
+        self._keep, self._seed = keep, id_seed
+        self._open: dict[str, PieceWriter] = {}
+        self._ids: dict[str, list[bytes]] = {}
+        self._count = 0
+        self.done: dict[str, list[Piece]] = {}
+        """By type, in the order of their rows; complete after `finish`."""
+
+    def add(self, window: TypedRows, ordinals: Positions) -> None:
+        """Some more rows of a type."""
+        name = window.type.name
+        if name not in self._open:
+            self._open[name] = PieceWriter(window.type)
+        self._open[name].add(window, ordinals)
+        if self._seed is not None:
+            self._ids.setdefault(name, []).append(id_hashes(window.rows.column(ID), self._seed).tobytes())
+        if self._open[name].nbytes >= PIECE_BYTES:
+            self._finish(name)
+        elif sum(one.nbytes for one in self._open.values()) >= HELD_BYTES:
+            self._finish(max(self._open, key=lambda one: self._open[one].nbytes))
+
+    def finish(self) -> dict[str, list[Piece]]:
+        """No more rows come: all pieces, by type."""
+        while self._open:
+            self._finish(next(iter(self._open)))
+        return self.done
+
+    def _finish(self, name: str) -> None:
+        writer = self._open.pop(name)
+        data = writer.bytes()
+        ids = self._ids.pop(name, None)
+        piece = Piece(
+            key=self._keep(f"{self._count}.piece", data),
+            rows=writer.rows,
+            nbytes=len(data),
+            ids=None if ids is None else self._keep(f"{self._count}.ids", b"".join(ids)),
+        )
+        self._count += 1
+        self.done.setdefault(name, []).append(piece)
 
 
 def piece_rows(type_: AnyType, data: bytes, lines_before: int) -> Iterator[PieceRows]:

@@ -78,6 +78,11 @@ class SparkInput:
         assert found is not None  # noqa: S101 - it was read by this very catalog
         return found
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the files have."""
+        return sum(split.size for split in self.spec.splits)
+
     def name_of(self, split: int) -> str:
         """What messages call the input of a split."""
         return self._names[self.files[split]]
@@ -143,8 +148,8 @@ class SparkInput:
         objects = self._session.store.objects
         for one in sorted(done, key=lambda one: one.split):
             for name, told in one.types.items():
-                if told.piece is not None:
-                    data = objects.get(told.piece).data
+                for piece in told.pieces:
+                    data = objects.get(piece.key).data
                     for rows in piece_rows(self.type(name), data, self._before[one.split]):
                         yield name, Fetched(one.split, self.files[one.split], rows)
 

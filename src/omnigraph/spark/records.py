@@ -95,6 +95,7 @@ class SparkRecords:
             loaded=frozenset(loaded),
             replaced=self._replaced(leaves_out=leaves_out),
             is_append=self._call.mode is LoadMode.APPEND,
+            made=frozenset(name for name in loaded if self.staged.is_made(name)),
         )
         units, keys = ledger_units(view, rules, self.staged)
         judged = self._jobs.judge(spec, units, rules, keys)

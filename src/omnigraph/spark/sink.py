@@ -8,17 +8,18 @@ one process. `graph.spark.load` and `graph.spark.stream` check on all executors 
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from omnigraph.commit.notes import SAVED
 from omnigraph.config.opening import runtime_here
 from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.ops.load import load
 from omnigraph.ops.load_call import LoadCall, LoadResult
-from omnigraph.ops.load_inputs import LoadInput, TypedSource
+from omnigraph.ops.load_inputs import LoadInput, TypedSource, expand_inputs
 from omnigraph.ops.load_reading import read_here
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
@@ -30,8 +31,6 @@ from omnigraph.storage.layout import RECOVERY, job_key
 from omnigraph.storage.objects import ObjectStore
 
 PIECE_BYTES = 32 * 1024 * 1024
-KEPT_FOR = timedelta(days=7)
-"""Pieces of a write that died are removed by later writes when they are so old."""
 _PIECE = ".piece"
 _QUERY = "sql.streaming.queryId"
 
@@ -54,11 +53,32 @@ class Target:
         session = open_session(self.place.uri, is_read_only=False, runtime=runtime_here(storage or None))
         return session if self.branch is None else session.on(self.branch)
 
+    def check_columns(self, schema: pa.Schema) -> None:
+        """Before a task runs: the type is there, and the columns are such as rows of it can be made of.
+
+        Raises:
+            TypeMissingError: There is no such type.
+            ColumnError: A column is unknown or missing, or of a type that no value of its property has.
+        """
+        storage = dict(self.place.storage)
+        session = open_session(self.place.uri, is_read_only=True, runtime=runtime_here(storage or None))
+        session = session if self.branch is None else session.on(self.branch)
+        catalog = session.catalog(session.snapshot())
+        type_ = type_named(catalog, self.type)
+        source = TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=schema.empty_table())
+        is_partial = self.mode is LoadMode.MERGE
+        given = LoadInput(typed=(source,))
+        for one in expand_inputs(given, catalog, is_partial=is_partial, blobs=session.blob_sources):
+            if isinstance(one.source, TypedTable):
+                for _ in read_typed(one.source, session.runtime.ids):
+                    pass
+
 
 @dataclass
 class Pieces(WriterCommitMessage):
     """What a task wrote, and the streaming query that it is a task of."""
 
+    operation_id: str
     keys: list[str]
     query_id: str | None = None
 
@@ -131,7 +151,7 @@ def _write(target: Target, operation_id: str, batches: Iterator[pa.RecordBatch])
             held = []
     if any(one.num_rows for one in held):
         keys.append(_put(objects, operation_id, context.taskAttemptId(), len(keys), held))
-    return Pieces(keys, context.getLocalProperty(_QUERY))
+    return Pieces(operation_id, keys, context.getLocalProperty(_QUERY))
 
 
 def _put(objects: ObjectStore, operation_id: str, attempt: int, number: int, batches: Sequence[pa.RecordBatch]) -> str:
@@ -139,7 +159,7 @@ def _put(objects: ObjectStore, operation_id: str, attempt: int, number: int, bat
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    key = job_key(operation_id, f"{attempt}-{number}{_PIECE}")
+    key = job_key(operation_id, f"{SAVED}{attempt}-{number}{_PIECE}")
     objects.put(key, sink.getvalue())
     return key
 
@@ -169,8 +189,8 @@ def _commit(target: Target, schema: pa.Schema, told: Sequence[Pieces]) -> LoadRe
         )
         return load(session, call, read_here)
     finally:
-        _remove(session.store.objects, keys)
-        _sweep(session)
+        for operation_id in {one.operation_id for one in told}:
+            _end(session.store.objects, operation_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,21 +214,15 @@ class _Rows:
 
 def _clear(target: Target, operation_id: str) -> None:
     """Remove the pieces of every task of an operation, also of those that failed."""
-    objects = target.place.store().objects
+    _end(target.place.store().objects, operation_id)
+
+
+def _end(objects: ObjectStore, operation_id: str) -> None:
+    """A write, or a batch of a stream, is over: its pieces go, also those of tasks that failed or came twice.
+
+    What a task puts there later, because it outlives the end, is swept by recovery when it is old.
+    """
     mine = job_key(operation_id, "")
-    _remove(objects, [one.key for one in objects.list_under(RECOVERY) if one.key.startswith(mine)])
-
-
-def _remove(objects: ObjectStore, keys: Sequence[str]) -> None:
-    for key in keys:
-        objects.delete(key)
-
-
-def _sweep(session: Session) -> None:
-    """Remove pieces of writes that died long ago; nobody knows of them any more."""
-    objects = session.store.objects
-    old = session.runtime.clock.now() - KEPT_FOR
-    _remove(
-        objects,
-        [one.key for one in objects.list_under(RECOVERY) if one.key.endswith(_PIECE) and one.modified < old],
-    )
+    for one in objects.list_under(RECOVERY):
+        if one.key.startswith(mine):
+            objects.delete(one.key)

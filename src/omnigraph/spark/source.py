@@ -97,12 +97,14 @@ class OmnigraphSource(DataSource):
         """The writer of a DataFrame."""
         with carrying():
             target = _target(dict(self.options), is_overwrite=overwrite)
+            target.check_columns(arrow_for_spark(schema))
             return BatchSink(target, arrow_for_spark(schema), str(ULID()))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """The writer of a streaming DataFrame."""
         with carrying():
             target = _target(dict(self.options), is_overwrite=overwrite)
+            target.check_columns(arrow_for_spark(schema))
             return StreamSink(target, arrow_for_spark(schema), str(ULID()))
 
 

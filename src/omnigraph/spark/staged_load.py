@@ -8,7 +8,8 @@ import pyarrow as pa
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.spark.task import Done
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.staged_rows import fragment_rows, staged_batches
+from omnigraph.storage.staged_rows import fragment_rows
+from omnigraph.storage.written_rows import staged_batches
 
 
 class InputChangedError(OmnigraphError):
@@ -39,6 +40,10 @@ class StagedLoad:
     def rows(self, name: str) -> int:
         """How many good rows of a type were read, whether they are staged or left out."""
         return sum(one.types[name].rows for one in self.done.values() if name in one.types)
+
+    def is_made(self, name: str) -> bool:
+        """Whether every row of a type has an id that was made for it, so that no other row can have it."""
+        return sum(one.types[name].made for one in self.done.values() if name in one.types) == self.rows(name)
 
     @property
     def types(self) -> list[str]:

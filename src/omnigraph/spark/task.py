@@ -20,10 +20,11 @@ from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
+from omnigraph.schema.arrow import ID
 from omnigraph.spark.failures import carrying
 from omnigraph.spark.keys import Chosen, Wanted, key_hashes, roles_of
 from omnigraph.spark.load_spec import FrameSource, LoadSpec, Worker, check_parts
-from omnigraph.spark.pieces import PieceWriter, chosen_rows
+from omnigraph.spark.pieces import Piece, PieceRoll, chosen_rows
 from omnigraph.spark.splits import split_rows
 from omnigraph.spark.type_writers import TypeWriters
 from omnigraph.storage.column_sets import Positions
@@ -54,11 +55,13 @@ class TypeDone(msgspec.Struct, kw_only=True):
     """What a task did with the rows of one type."""
 
     rows: int = 0
+    made: int = 0
+    """How many of them have an id that was made for them."""
     checksum: int = 0
     """The sum of the hashes of all ids: equal when the split is read again, or it is not the same input any more."""
     fragments: list[str] = msgspec.field(default_factory=list)
-    piece: str | None = None
-    """The key of the rows that are handed over."""
+    pieces: list[Piece] = msgspec.field(default_factory=list)
+    """The rows that are handed over."""
 
 
 class Done(msgspec.Struct, kw_only=True):
@@ -96,9 +99,10 @@ class Staging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandingOver:
-    """Hands the rows of splits to the driver: all, or those that are wanted."""
+    """Hands the rows of splits to others: those that are wanted, or all, where asked `with_ids` hashed."""
 
     wanted: Wanted | None
+    with_ids: bool = False
 
     def is_about(self, split: int) -> bool:
         """Any of them may have wanted rows."""
@@ -107,7 +111,7 @@ class HandingOver:
 
     def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done":
         """The rows of one split."""
-        return _handed_over(worker, phase, split, rows, self.wanted)
+        return _handed_over(worker, phase, split, rows, self)
 
 
 Work: TypeAlias = Staging | HandingOver
@@ -264,32 +268,34 @@ def _staged(worker: Worker, phase: int, split: int, rows: _Rows, work: Staging) 
     return _finished(note, done, rows)
 
 
-def _handed_over(worker: Worker, phase: int, split: int, rows: _Rows, wanted: Wanted | None) -> Done:
+def _handed_over(worker: Worker, phase: int, split: int, rows: _Rows, work: HandingOver) -> Done:
     note = worker.note(phase, split)
+    _faults(worker).reach("task.begun")
     done = Done(split=split)
-    pieces: dict[str, PieceWriter] = {}
-    chosen = None if wanted is None else Chosen(wanted, worker.spec.seed)
+    pieces = PieceRoll(note.keep, worker.spec.seed if work.with_ids else None)
+    chosen = None if work.wanted is None else Chosen(work.wanted, worker.spec.seed)
     for window in rows:
-        name = window.type.name
-        ordinals = _counted(worker, done, window)
+        ordinals = _counted(worker, done, window, is_repeatable=chosen is not None)
         if chosen is not None:
             at = chosen.of(window.type, window.rows)
             if not len(at):
                 continue
             window, ordinals = chosen_rows(window, at), ordinals[at]  # noqa: PLW2901 - less of the same
-        if name not in pieces:
-            pieces[name] = PieceWriter(window.type)
-        pieces[name].add(window, ordinals)
-    for number, (name, piece) in enumerate(pieces.items()):
-        done.types[name].piece = note.keep(f"{number}.piece", piece.bytes())
+        pieces.add(window, ordinals)
+    for name, kept in pieces.finish().items():
+        done.types[name].pieces = kept
+    _faults(worker).reach("task.staged")
     return _finished(note, done, rows)
 
 
-def _counted(worker: Worker, done: Done, window: TypedRows) -> Positions:
-    """Count the rows of a window; their ordinals."""
+def _counted(worker: Worker, done: Done, window: TypedRows, *, is_repeatable: bool = True) -> Positions:
+    """Count the rows of a window; their ordinals. What is never read again needs no checksum."""
     told = done.types.setdefault(window.type.name, TypeDone())
     ordinals = np.arange(told.rows, told.rows + window.rows.num_rows, dtype=np.int64)
     told.rows += window.rows.num_rows
+    told.made += window.left_out[ID].true_count if ID in window.left_out else 0
+    if not is_repeatable:
+        return ordinals
     for number, columns in enumerate(roles_of(window.type).values()):
         hashes, held = key_hashes(window.rows, columns, worker.spec.seed)
         places = (ordinals if held is None else ordinals[held]).astype(np.uint64)

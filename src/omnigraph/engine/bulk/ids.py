@@ -1,5 +1,6 @@
 """Ids: each is given once, and it is new, or not, as the load's mode asks."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,7 @@ from omnigraph.engine.writing.violations import quoted, shown_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.values import expected
 from omnigraph.storage.column_sets import Positions, positions_where
-from omnigraph.storage.lookup import existing
+from omnigraph.storage.lookup import existing, nowhere
 
 
 def check_ids(batch: Batch, rows: Incoming, inputs: Inputs) -> None:
@@ -21,13 +22,17 @@ def check_ids(batch: Batch, rows: Incoming, inputs: Inputs) -> None:
     later, first = rows.repeats([ID])
     if len(later):
         batch.refuse(rows, _duplicates(rows, later, first, inputs))
-    rows.existing = existing(rows.table, rows.ids, rows.spooled.rows)
+    if rows.spooled.made == rows.spooled.rows:  # nobody can have such ids, however many are there
+        rows.existing = nowhere(rows.table, rows.spooled.rows)
+    else:
+        rows.existing = existing(rows.table, rows.ids, rows.spooled.rows)
     if rows.only_known:
         rows.is_out |= ~rows.exists
     if rows.mode is LoadMode.APPEND:
         batch.refuse(rows, _taken(rows))
     elif rows.mode is LoadMode.MERGE:
-        _refuse_incomplete(batch, rows)
+        for refusal in incomplete(rows):
+            batch.refuse(rows, refusal)
 
 
 def require_ids(batch: Batch, rows: Incoming) -> None:
@@ -78,7 +83,8 @@ def _taken(rows: Incoming) -> Refusal:
     )
 
 
-def _refuse_incomplete(batch: Batch, rows: Incoming) -> None:
+def incomplete(rows: Incoming) -> Iterator[Refusal]:
+    """New rows of a merge that leave out what is required, one property after the other."""
     is_new = ~rows.exists
     for p in rows.type.properties:
         if not p.is_required or p.name not in rows.spooled.left_out:
@@ -90,10 +96,7 @@ def _refuse_incomplete(batch: Batch, rows: Incoming) -> None:
             continue
         ids = rows.ids().take(pa.array(lacking))
         message = partial(_incomplete, f"{rows.type.name}.{p.name}: a value is required: {expected(p.type)}", ids)
-        batch.refuse(
-            rows,
-            Refusal(rows=lacking, rule="required", property=p.name, value=lambda _: None, message=message),
-        )
+        yield Refusal(rows=lacking, rule="required", property=p.name, value=lambda _: None, message=message)
 
 
 def _incomplete(reason: str, ids: pa.Array, number: int) -> str:

@@ -5,7 +5,7 @@ from omnigraph.engine.bulk.cardinality import check_cardinality
 from omnigraph.engine.bulk.endpoints import check_dangling, check_endpoints
 from omnigraph.engine.bulk.ids import check_ids, require_ids
 from omnigraph.engine.bulk.incoming import Batch, LoadMode
-from omnigraph.engine.bulk.outdated import refuse_outdated
+from omnigraph.engine.bulk.outdated import outdated
 from omnigraph.engine.bulk.refusals import Inputs
 from omnigraph.engine.bulk.unique import check_unique
 
@@ -20,7 +20,8 @@ def check_batch(batch: Batch, inputs: Inputs) -> None:
     for rows in everything:
         check_ids(batch, rows, inputs)
         if batch.mode is LoadMode.MERGE:
-            refuse_outdated(batch, rows)
+            for refusal in outdated(rows):
+                batch.refuse(rows, refusal)
     while True:
         out = batch.out
         batch.refusals.unplaced.clear()

@@ -1,11 +1,12 @@
 """Vectors that must be there and are computed from a text: a merge that changes the text brings the vector too."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bulk.incoming import Batch, Incoming
+from omnigraph.engine.bulk.incoming import Incoming
 from omnigraph.engine.bulk.refusals import Refusal
 from omnigraph.engine.bulk.spool import left_out_name
 from omnigraph.engine.writing.embedded import missing_message
@@ -13,7 +14,7 @@ from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.storage.column_sets import are_equal, mask_of, one_array
 
 
-def refuse_outdated(batch: Batch, rows: Incoming) -> None:
+def outdated(rows: Incoming) -> Iterator[Refusal]:
     """A vector that must be there, and was computed from another text than the record now gives, must come with it."""
     existing = rows.existing
     for p in rows.type.properties:
@@ -27,17 +28,14 @@ def refuse_outdated(batch: Batch, rows: Incoming) -> None:
             continue
         given = rows.column(source).take(pa.array(asked))
         before = one_array(existing.fetch(existing.at[asked], [source]).column(source))
-        outdated = asked[~are_equal(given, before.cast(given.type))]
-        ids = rows.ids().take(pa.array(outdated))
-        batch.refuse(
-            rows,
-            Refusal(
-                rows=outdated,
-                rule="required",
-                property=p.name,
-                value=lambda _: None,
-                message=partial(_missing, rows.type, p, ids),
-            ),
+        changed = asked[~are_equal(given, before.cast(given.type))]
+        ids = rows.ids().take(pa.array(changed))
+        yield Refusal(
+            rows=changed,
+            rule="required",
+            property=p.name,
+            value=lambda _: None,
+            message=partial(_missing, rows.type, p, ids),
         )
 
 

@@ -71,6 +71,8 @@ class SpooledType:
     """The properties that at least one record left out, and `id` if one was made."""
     starts: np.ndarray[tuple[int], np.dtype[np.int64]]
     """The position of each batch's first row, and at the end the number of rows."""
+    made: int = 0
+    """How many rows have an id that was made for them, so that no other row can have it."""
 
     @property
     def rows(self) -> int:
@@ -127,6 +129,7 @@ class _Growing:
     firsts: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
+    made: int = 0
     file: pa.OSFile | None = None
     writer: pa.RecordBatchFileWriter | None = None
 
@@ -161,6 +164,7 @@ class _Growing:
             schema=self.schema,
             left_out=frozenset(self.left_out),
             starts=np.cumsum([0, *self.sizes], dtype=np.int64),
+            made=self.made,
         )
 
 
@@ -198,6 +202,7 @@ class Spool:
         with _spooling(self.directory):
             growing = self._growing.get(window.type.name) or self._begin(window.type)
             growing.left_out.update(window.left_out)
+            growing.made += window.left_out[ID].true_count if ID in window.left_out else 0
             self._opened(growing).write(self._table(file, window, growing.schema))
 
     def seal(self) -> None:

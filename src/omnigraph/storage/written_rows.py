@@ -1,0 +1,25 @@
+"""Rows that were written but belong to no version yet, read back from their files."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from lance.file import LanceFileReader
+
+from omnigraph.storage.requests import store_errors
+from omnigraph.storage.store import Store
+
+READ_ROWS = 65_536
+
+
+def staged_batches(store: Store, path: str, fragment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a staged fragment of the table at `path`, in the order in which its rows were written.
+
+    Not for blobs: beside them a file holds only where they lie.
+    """
+    for file in json.loads(fragment)["files"]:
+        with store_errors(f"read rows of {path}"):
+            reader = LanceFileReader(
+                f"{store.uri(path)}/data/{file['path']}", storage_options=store.lance_options, columns=list(columns)
+            )
+            yield from reader.read_all(batch_size=READ_ROWS).to_batches()

@@ -1,0 +1,58 @@
+"""Ids that a load makes itself are nobody else's: committed ids are not read for them."""
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from load_calls import edge, loaded, node
+from omnigraph.engine.bulk import ids
+from omnigraph.schema.arrow import ID
+from omnigraph.spark.ledger import Ledger, Rules
+from omnigraph.storage import lookup
+from worlds import runtime
+
+SCHEMA = "node Person { name: String @key }\nedge Saw: Person -> Person"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime())
+    loaded(graph, "append", node("Person", name="a"), edge("Saw", "a", "a"))
+    return graph
+
+
+def looked_up(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, *records: object) -> list[str]:
+    """The tables whose committed ids a load asks for."""
+    asked: list[str] = []
+    look = lookup.existing
+
+    def watched(table: object, *rest: object) -> object:
+        asked.append(repr(table).partition("/")[0])
+        return look(table, *rest)  # type: ignore[arg-type] # what it was called with
+
+    monkeypatch.setattr(ids, "existing", watched)
+    loaded(graph, "append", *records)  # type: ignore[arg-type] # records
+    return asked
+
+
+def test_made_ids_are_not_looked_up(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = looked_up(graph, monkeypatch, edge("Saw", "a", "a"), edge("Saw", "a", "a"))
+
+    assert asked == []
+    assert graph.table("Saw").count_rows() == 3
+
+
+def test_one_given_id_is_looked_up_with_all_others(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = looked_up(graph, monkeypatch, edge("Saw", "a", "a"), edge("Saw", "a", "a", "mine"))
+
+    assert asked == ["Table('edges"]
+
+
+def test_the_ledger_of_a_spark_load_does_not_read_them_either(graph: og.Graph) -> None:
+    catalog = graph._session.catalog(graph.snapshot())
+    rules = Rules(loaded=frozenset({"Saw"}), replaced=frozenset(), is_append=True, made=frozenset({"Saw"}))
+
+    needed = Ledger(catalog, rules).plan().committed
+
+    assert needed == {"Person": {ID}}

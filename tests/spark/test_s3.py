@@ -1,0 +1,92 @@
+"""A graph on an object store, in the hands of Spark: the same as on a disk."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import omnigraph as og
+from load_calls import edge, person
+from mutating import SCHEMA
+from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.table_upkeep import UpkeepCall
+from omnigraph.spark.job import SparkLoading
+from omnigraph.spark.place import Place
+from omnigraph.spark.upkeep import SparkHands
+from s3_server import fresh_uri, s3_server
+from spark_loading import APART, file_of, left_over, spark_loaded
+from upkeep_calls import EAGER, by_table, eager, exported
+from worlds import FAST, runtime
+
+PEOPLE = [person(f"p{number}", age=number) for number in range(40)]
+KNOWS = [edge("Knows", f"p{number}", f"p{number * 7 % 40}") for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options
+
+
+@pytest.fixture(scope="module")
+def graph(storage: dict[str, str], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    """Loaded on Spark, in several splits."""
+    made = og.create_graph(fresh_uri(), SCHEMA, runtime=runtime(eager(replace(FAST, storage=storage))))
+    spark_loaded(spark, made, "append", file_of(tmp_path_factory.mktemp("in"), *KNOWS, *PEOPLE), APART)
+    return made
+
+
+def test_a_load_is_one_commit_on_s3(graph: og.Graph) -> None:
+    pins = graph.snapshot()
+
+    assert (pins.pin("node:Person").rows, pins.pin("edge:Knows").rows) == (40, 40)
+    assert left_over(graph) == []
+
+
+def test_executors_read_from_s3(graph: og.Graph) -> None:
+    joined = graph.spark.sql("select count(*) n from Knows k join Person p on k.dst = p.id where p.age < 10").first()
+
+    assert joined is not None
+    assert joined.n == sum(number * 7 % 40 < 10 for number in range(40))
+
+
+def test_executors_export_from_s3(graph: og.Graph, tmp_path: Path) -> None:
+    here = io.BytesIO()
+    graph.export(here)
+
+    graph.spark.export(tmp_path / "out")
+
+    assert b"".join(path.read_bytes() for path in sorted((tmp_path / "out").iterdir())) == here.getvalue()
+
+
+def test_executors_merge_into_s3(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
+    data = file_of(tmp_path, *(person(f"p{number}", age=7) for number in range(30, 50)))
+    how = SparkLoading(split_bytes=300, local_keys=0, local_bytes=0, merged_here=0)
+
+    told = spark_loaded(spark, graph, "merge", data, how).nodes["Person"]
+
+    assert (told.inserted, told.updated) == (10, 10)
+    assert left_over(graph) == []
+
+
+def test_executors_maintain_tables_on_s3(graph: og.Graph, spark: SparkSession) -> None:
+    before = exported(graph)
+    session = graph._session
+    hands = SparkHands(spark, Place.of(session), EAGER, least_rows=0)
+
+    done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True)), hands)
+
+    assert not done.has_failed
+    assert exported(graph) == before
+    assert "src_btree" in by_table(done)["Knows"].indexes_built
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/people.jsonl", "https://example.org/people.jsonl"])
+def test_an_input_that_is_no_file_is_told_the_way_round(graph: og.Graph, address: str) -> None:
+    with pytest.raises(og.OmnigraphError, match=r"graph\.spark\.load") as refused:
+        graph.load(address, mode="append")
+
+    assert refused.value.code == "input_elsewhere"
