@@ -1,17 +1,26 @@
-"""The Python door: make and open graphs with the settings of this process's environment.
+"""The Python door: make, open and copy graphs with the settings of this process's environment.
 
-`omnigraph.create_graph` and `omnigraph.open_graph` are these two. They are here and not beside `Graph`, because the
-engine never reads the environment: whoever needs other settings, such as a test, hands in a `Runtime`.
+`omnigraph.create_graph`, `omnigraph.open_graph` and `omnigraph.clone_graph` are these. They are here and not beside
+`Graph`, because the engine never reads the environment: whoever needs other settings, such as a test, hands in a
+`Runtime`.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from omnigraph.config.environment import runtime_from
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
+from omnigraph.ops.open import unopened_session
 from omnigraph.runtime import Runtime
+
+if TYPE_CHECKING:
+    from omnigraph.ops.check import CheckProgress, CheckResult
+    from omnigraph.ops.clone import CloneResult
+    from omnigraph.ops.clone_tables import CloneProgress
+    from omnigraph.ops.repair_result import RepairResult
 
 
 def create_graph(uri: str, schema: str | Source, *, actor: str = "anonymous", runtime: Runtime | None = None) -> Graph:
@@ -55,6 +64,76 @@ def open_graph(
     """
     settings = runtime or runtime_from(os.environ)
     return Graph.open(uri, is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
+
+
+def clone_graph(
+    source: str,
+    target: str,
+    *,
+    branches: Sequence[str] | None = None,
+    progress: "Callable[[CloneProgress], None] | None" = None,
+    runtime: Runtime | None = None,
+) -> "CloneResult":
+    """Copy a graph with its branches and its past to another place, while others may write to it.
+
+    The clone is there whole, or not at all. Commits keep their ids, and everything that can be read in the source can
+    be read in the clone. The source is not written to. A clone that died is gone on with by the same call.
+
+    Args:
+        source: The graph: a path, `file://…` or `s3://bucket/prefix`.
+        target: Where the clone is to be; nothing may be there.
+        branches: Beside main only these, and those that they were taken from; None: all.
+        progress: Is told now and then how far it is, from several threads, one at a time.
+        runtime: Settings, clock and the like, for both; without it those of this process's environment.
+
+    Raises:
+        NotAGraphError: There is no graph at the source.
+        BranchMissingError: It has no such branch.
+        PlaceTakenError: Something is at the target already.
+        CloneBusyError: Somebody else is making a clone there.
+        NestedPlacesError: One of the places is inside of the other.
+    """
+    graph = Graph.open(source, is_read_only=True, runtime=runtime or runtime_from(os.environ))
+    return graph.clone(target, branches=branches, progress=progress)
+
+
+def check_graph(
+    uri: str,
+    *,
+    branch: str | None = None,
+    quick: bool = False,
+    deep: bool = False,
+    progress: "Callable[[CheckProgress], None] | None" = None,
+    runtime: Runtime | None = None,
+) -> "CheckResult":
+    """As `Graph.check`, also of a graph that is too damaged to be opened; nothing of it is written.
+
+    Raises:
+        NotAGraphError: There is nothing that ever was a graph.
+        BadUriError: No graph can be stored at such an address.
+    """
+    graph = Graph(unopened_session(uri, runtime or runtime_from(os.environ)))
+    return graph.check(branch=branch, quick=quick, deep=deep, progress=progress)
+
+
+def repair_graph(
+    uri: str,
+    *,
+    confirm: bool = False,
+    force: bool = False,
+    branch: str | None = None,
+    actor: str = "anonymous",
+    message: str | None = None,
+    runtime: Runtime | None = None,
+) -> "RepairResult":
+    """As `Graph.repair`, also of a graph whose manifest is too damaged to be opened.
+
+    Raises:
+        NotAGraphError: There is nothing that ever was a graph.
+        BadUriError: No graph can be stored at such an address.
+    """
+    graph = Graph(unopened_session(uri, runtime or runtime_from(os.environ)))
+    return graph.repair(confirm=confirm, force=force, branch=branch, actor=actor, message=message)
 
 
 def runtime_here(storage: Mapping[str, str] | None = None) -> Runtime:

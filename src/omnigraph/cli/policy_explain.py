@@ -1,0 +1,44 @@
+"""`omnigraph policy explain`."""
+
+from pathlib import Path
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import json_option
+from omnigraph.cli.render import print_json, print_text
+from omnigraph.policy import Access, Action, Actor
+
+EXIT_DENIED = 1
+
+
+@click.command("explain")
+@click.argument("directory")
+@click.option("--actor", required=True, metavar="NAME", help="Who.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of theirs; may be repeated.")
+@click.option("--action", "wanted", type=click.Choice([one.value for one in Action]), required=True, help="What.")
+@click.option("--graph", required=True, metavar="ID", help="The graph's ID on the server.")
+@click.option("--branch", metavar="NAME", help="The branch; without, the graph as a whole.")
+@click.option("--query", "query", metavar="NAME", help="The stored query on whose behalf.")
+@json_option
+def command(
+    *,
+    directory: str,
+    actor: str,
+    groups: tuple[str, ...],
+    wanted: str,
+    graph: str,
+    branch: str | None,
+    query: str | None,
+    as_json: bool,
+) -> int:
+    """Say whether the policies of a directory let an actor do something, and which of them. Exits with 1 if not."""
+    who = Actor(name=actor, groups=frozenset(groups))
+    access = Access(actor=who, action=Action(wanted), branch=branch, query=query)
+    decision = omnigraph.CedarPolicies.load(Path(directory)).decide(graph, access)
+    if as_json:
+        print_json({"allowed": decision.is_allowed, "reasons": list(decision.reasons)})
+    else:
+        verdict = "allowed" if decision.is_allowed else "denied"
+        print_text(f"{verdict}: {', '.join(decision.reasons) or 'no policy permits it'}\n")
+    return 0 if decision.is_allowed else EXIT_DENIED

@@ -1,0 +1,28 @@
+"""`omnigraph token new`."""
+
+from datetime import datetime
+
+import click
+
+from omnigraph.cli.options import Instant, json_option
+from omnigraph.cli.render import print_json, print_text
+from omnigraph.config.tokens import digest_of, new_token, token_entry
+
+
+@click.command("new")
+@click.argument("actor")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of the actor; may be repeated.")
+@click.option("--expires", type=Instant(), metavar="TIME", help="When it ends, such as 2030-01-31T12:00:00Z.")
+@json_option
+def command(*, actor: str, groups: tuple[str, ...], expires: datetime | None, as_json: bool) -> int:
+    """Make a token for an actor.
+
+    It is shown once. The server's tokens file gets the entry below it, which has only its hash.
+    """
+    token = new_token()
+    entry = token_entry(token, actor, groups, expires)
+    if as_json:
+        print_json({"token": token, "sha256": digest_of(token).hex(), "entry": entry})
+    else:
+        print_text(f"# for {actor}, and nobody else: {token}\n{entry}")
+    return 0

@@ -1,0 +1,110 @@
+"""Bearer tokens as a server keeps them: whose they are, and their SHA-256. The tokens themselves are kept nowhere."""
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from omnigraph.clock import instant_text
+from omnigraph.config.file import Section, SettingsError, read_settings
+from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
+from omnigraph.policy import Actor
+
+TOKEN = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
+"""The token with which a client asks."""
+PREFIX = "og_"
+"""What tokens start with, so that scanners find those that were published by mistake."""
+SHORTEST = 32
+"""The fewest characters of a token: what is shorter may be guessed."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_RANDOM_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRecord:
+    """One token: whose it is, its SHA-256, and when it ends."""
+
+    actor: Actor
+    digest: bytes = field(repr=False)
+    expires: datetime | None = None
+
+    def is_valid_at(self, now: datetime) -> bool:
+        """Whether it has not ended."""
+        return self.expires is None or now < self.expires
+
+
+def digest_of(token: str) -> bytes:
+    """The SHA-256 of a token, the only form in which it is kept and compared."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def token_here() -> str | None:
+    """The token with which this process's client asks: that of the environment."""
+    return os.environ.get(TOKEN) or None
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def token_entry(token: str, actor: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> str:
+    """What a tokens file says of a token: its hash, never itself. The actor and the groups have to be names."""
+    _check_names(actor, groups)
+    lines = ["[[token]]", f'actor = "{actor}"', f'sha256 = "{digest_of(token).hex()}"']
+    if groups:
+        quoted = ", ".join(f'"{group}"' for group in groups)
+        lines.append(f"groups = [{quoted}]")
+    if expires is not None:
+        lines.append(f"expires = {instant_text(expires)}")
+    return "\n".join(lines) + "\n"
+
+
+def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
+    """The tokens of a file; several may be of one actor, so that one can be replaced without a pause.
+
+    Raises:
+        SettingsError: It can't be understood, or others than its owner may write it.
+        What `read_settings` raises.
+    """
+    root = read_settings(path)
+    if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise SettingsError(str(path), "", "others than its owner may write it, and let themselves in: chmod go-w")
+    found = tuple(_record(one) for one in root.list_of("token"))
+    root.finish()
+    digests = [one.digest for one in found]
+    if len(set(digests)) < len(digests):
+        raise SettingsError(str(path), "token", "one token is there twice: whose it is would not be clear")
+    return found
+
+
+def _record(section: Section) -> TokenRecord:
+    actor, digest = section.text("actor"), section.text("sha256")
+    groups, expires = section.texts("groups"), section.instant("expires")
+    section.finish()
+    if actor is None or digest is None:
+        raise section.error("actor" if actor is None else "sha256", "every token has both `actor` and `sha256`")
+    if not _DIGEST.fullmatch(digest):
+        raise section.error("sha256", "write the SHA-256 of the token as 64 hexadecimal digits, never the token itself")
+    try:
+        _check_names(actor, groups)
+    except (ActorRefusedError, CommitTextTooLongError) as error:
+        raise section.error("actor", str(error)) from error
+    named = Actor(name=actor, groups=frozenset(groups))
+    return TokenRecord(actor=named, digest=bytes.fromhex(digest), expires=None if expires is None else _utc(expires))
+
+
+def _check_names(actor: str, groups: tuple[str, ...]) -> None:
+    for name in (actor, *groups):
+        check_actor(name)
+        if '"' in name or "\\" in name:
+            raise ActorRefusedError(name)
+
+
+def _utc(instant: datetime) -> datetime:
+    return instant.astimezone(UTC)

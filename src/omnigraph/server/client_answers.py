@@ -1,0 +1,117 @@
+"""A server's JSON as the values that the embedded graph gives; where those hold more than travels, as JSON."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.commit.dropped import Purge
+from omnigraph.commit.records import Commit, PinChange
+from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
+from omnigraph.ops.branch import Branch
+from omnigraph.ops.load_call import LoadResult, TypeCounts
+from omnigraph.ops.merge_result import MergeOutcome, MergeResult, TableMerge
+from omnigraph.ops.mutate import MutationResult
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteDocument:
+    """What a server said, by name as attributes: `plan.steps`, `plan.is_safe`. `to_json` is all of it."""
+
+    _said: Document
+
+    def to_json(self) -> Document:
+        """What every door shows."""
+        return dict(self._said)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - JSON
+        plain = name.removeprefix("is_")
+        if name.startswith("__") or plain not in self._said:
+            raise AttributeError(name)
+        return self._said[plain]
+
+    def __str__(self) -> str:
+        return str(self._said.get("text", self._said))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteChange:
+    """One commit of a change feed."""
+
+    _said: Document
+
+    @property
+    def cursor(self) -> str:
+        """What to go on behind, when this change is done with."""
+        return str(self._said["commit"])
+
+    def records(self) -> Iterator[Document]:
+        """Each changed row as a JSON object."""
+        yield from self._said["rows"]
+
+    def to_json(self) -> Document:
+        """The whole change as one JSON object."""
+        return dict(self._said)
+
+
+def mutation(said: Mapping[str, Any]) -> MutationResult:
+    """What a mutation did."""
+    return MutationResult(
+        query_name=said["query_name"],
+        branch=said["target"]["branch"],
+        commit_id=said["commit_id"],
+        affected_nodes=said["affected_nodes"],
+        affected_edges=said["affected_edges"],
+    )
+
+
+def loaded(said: Mapping[str, Any]) -> LoadResult:
+    """What a load did."""
+    return LoadResult(
+        mode=LoadMode(said["mode"]),
+        branch=said["target"]["branch"],
+        commit_id=said["commit_id"],
+        nodes={name: TypeCounts(**one) for name, one in said["nodes"].items()},
+        edges={name: TypeCounts(**one) for name, one in said["edges"].items()},
+        rejected=said["rejected"],
+        quarantine=said["quarantine"],
+        is_dry_run=said["dry_run"],
+    )
+
+
+def branch(said: Mapping[str, Any]) -> Branch:
+    """A branch."""
+    return Branch(**said)
+
+
+def commit(said: Mapping[str, Any]) -> Commit:
+    """A commit, as far as every door shows it."""
+    known = {name: value for name, value in said.items() if name not in ("changes", "collected", "purged")}
+    return Commit(
+        **known,
+        changes=tuple(PinChange(**_at_path(one)) for one in said["changes"]),
+        purged=tuple(Purge(**_at_path(one)) for one in said.get("purged", ())),
+    )
+
+
+def _at_path(said: Mapping[str, Any]) -> Document:
+    return {"path" if name == "location" else name: value for name, value in said.items()}
+
+
+def merged(said: Mapping[str, Any]) -> MergeResult:
+    """What a merge did, or would do."""
+    conflicts = said["conflicts"]
+    return MergeResult(
+        outcome=MergeOutcome(said["outcome"]),
+        source=said["source"],
+        into=said["into"],
+        source_commit=said["source_commit"],
+        base_commit=said["base_commit"],
+        commit_id=said["commit_id"],
+        is_dry_run=said["dry_run"],
+        tables=tuple(TableMerge(**one) for one in said["tables"]),
+        conflicts=tuple(Conflict(**{**one, "kind": ConflictKind(one["kind"])}) for one in conflicts["shown"]),
+        conflict_counts=dict(conflicts["kinds"]),
+    )

@@ -1,0 +1,106 @@
+"""Routes that read: queries, plans and whole graphs, of any state."""
+
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from omnigraph.engine.result import Result
+from omnigraph.graph import Graph
+from omnigraph.lang.source import Source
+from omnigraph.policy import Action
+from omnigraph.server.answers import answer, result_document, result_headers, result_pieces, streamed, wanted_stream
+from omnigraph.server.asked import GraphId, body_of, instant_of, params_of
+from omnigraph.server.openapi import described
+from omnigraph.server.service import Service, exchange_of, service_of
+from omnigraph.server.wire import (
+    ARROW,
+    JSON,
+    NDJSON,
+    ExplainAnswer,
+    ExplainBody,
+    ExportBody,
+    ReadBody,
+    ResultAnswer,
+)
+
+router = APIRouter()
+SOURCE_NAME = "query.gq"
+
+
+@router.post("/graphs/{graph}/query", **described(ResultAnswer, body=ReadBody, streams=[NDJSON, ARROW]))
+async def query(request: Request, graph: GraphId) -> Response:
+    """Run a query. With `Accept: application/x-ndjson` or `application/vnd.apache.arrow.stream` rows are streamed."""
+    body = await body_of(request, ReadBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.READ, body.branch)
+    return await answer_query(service, request, handle, body, Source(body.query, SOURCE_NAME))
+
+
+async def answer_query(service: Service, request: Request, graph: Graph, body: ReadBody, source: Source) -> Response:
+    """The answer to a query: a document, or the stream that the request wants."""
+    budget = service.budget(body.seconds, body.memory_bytes)
+    stream = wanted_stream(request)
+
+    def asked() -> tuple[Result, bytes]:
+        result = graph.query(
+            source,
+            name=body.name,
+            params=params_of(body),
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=instant_of(body.at),
+            budget=budget,
+        )
+        return result, b"" if stream is not None else result_document(result, service.limits)
+
+    result, text = await service.read(request, budget, asked)
+    if stream is not None:
+        return await streamed(service, request, result_pieces(result, stream), stream, result_headers(result))
+    exchange_of(request).commit = result.commit_id
+    return Response(text, media_type=JSON)
+
+
+@router.post("/graphs/{graph}/explain", **described(ExplainAnswer, body=ExplainBody))
+async def explain(request: Request, graph: GraphId) -> Response:
+    """How a query is run; with `analyze` it is run, and each step tells what it did."""
+    body = await body_of(request, ExplainBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.READ, body.branch)
+    budget = service.budget(body.seconds, body.memory_bytes)
+    explained = await service.read(
+        request,
+        budget,
+        partial(
+            handle.explain,
+            Source(body.query, SOURCE_NAME),
+            name=body.name,
+            params=params_of(body),
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=instant_of(body.at),
+            analyze=body.analyze,
+            budget=budget,
+        ),
+    )
+    return answer({**explained.to_json(), "text": explained.text})
+
+
+@router.post("/graphs/{graph}/export", **described(body=ExportBody, streams=[NDJSON]))
+async def export(request: Request, graph: GraphId) -> Response:
+    """All rows, or those of some types, as graph JSONL: what a load takes."""
+    body = await body_of(request, ExportBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.EXPORT, body.branch)
+    found = await service.run(
+        request,
+        partial(
+            handle.export_stream,
+            types=body.types,
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=instant_of(body.at),
+        ),
+    )
+    return await streamed(service, request, found.pieces, NDJSON, {"Omnigraph-Commit": found.commit_id})

@@ -1,0 +1,60 @@
+"""Routes about the server itself: whether it is there, what it has, how it does."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from omnigraph import __version__
+from omnigraph.policy import Action
+from omnigraph.server.answers import answer
+from omnigraph.server.metrics import CONTENT_TYPE
+from omnigraph.server.openapi import described, document
+from omnigraph.server.refusals import ServerStoppingError
+from omnigraph.server.service import exchange_of, service_of
+from omnigraph.server.wire import GraphsAnswer, HealthAnswer
+from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
+
+router = APIRouter()
+
+
+@router.get("/healthz", **described(HealthAnswer, is_open=True))
+async def health() -> Response:
+    """Whether the server is there. Needs no token."""
+    return answer(_health("ok"))
+
+
+@router.get("/readyz", **described(HealthAnswer, is_open=True))
+async def readiness(request: Request) -> Response:
+    """Whether the server takes requests: 503 while it is about to stop. Needs no token."""
+    if service_of(request).is_draining:
+        raise ServerStoppingError
+    return answer(_health("ready"))
+
+
+@router.get("/metrics", **described(streams=["text/plain"]))
+async def metrics(request: Request) -> Response:
+    """Counters for Prometheus."""
+    return Response(service_of(request).metrics.text(), media_type=CONTENT_TYPE)
+
+
+@router.get("/graphs", **described(GraphsAnswer))
+async def graphs(request: Request) -> Response:
+    """The graphs of the server that the actor may see."""
+    exchange, service = exchange_of(request), service_of(request)
+    exchange.action = Action.GRAPH_LIST
+    seen = [
+        {"id": one.id, "state": "open" if one.is_open else "unavailable", "read_only": one.config.is_read_only}
+        for _, one in sorted(service.hosting.graphs.items())
+        if one.allows(exchange.actor, Action.GRAPH_LIST)
+    ]
+    return answer({"graphs": seen})
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """This document."""
+    return answer(document(request.app))
+
+
+def _health(status: str) -> dict[str, object]:
+    return {"status": status, "version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION}

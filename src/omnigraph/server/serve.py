@@ -1,0 +1,172 @@
+"""Run a server: checked before it listens, stopped without losing what runs."""
+
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from types import FrameType
+
+import uvicorn
+
+from omnigraph.config.opening import runtime_here
+from omnigraph.config.server import FILE, ServerConfig, config_here
+from omnigraph.config.tokens import read_tokens
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.runtime import Runtime
+from omnigraph.server.app import make_app
+from omnigraph.server.hosting import Hosting
+from omnigraph.server.logs import FIELDS, log, start_logging
+from omnigraph.server.refusals import OpenServerError
+from omnigraph.server.service import Service
+
+_HEADER_BYTES = 64 * 1024
+_KEEP_ALIVE_SECONDS = 30
+_CUT_SECONDS = 2
+_MOST_CONNECTIONS = 4_096
+
+
+class AddressUnavailableError(OmnigraphError):
+    """A server can't listen where it should."""
+
+    kind = Kind.UNAVAILABLE
+    code = "address_unavailable"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address, self.reason = address, reason
+
+    def __str__(self) -> str:
+        return f"can't listen on {self.address}: {self.reason}; choose another with --bind HOST:PORT"
+
+
+def serve(
+    graphs: Sequence[str] = (),
+    *,
+    config: str | os.PathLike[str] | None = None,
+    bind: str | None = None,
+    unauthenticated: int = 0,
+    runtime: Runtime | None = None,
+) -> None:
+    """Serve graphs (`ID=URI`, or a URI alone) and those of a settings file, until a signal says to stop.
+
+    `unauthenticated` is how often it was said that everybody may do everything: once suffices on loopback.
+
+    Raises:
+        OpenServerError: There are no tokens, and nobody said that this is meant.
+        AddressUnavailableError: Something else listens there, or nobody may.
+        SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: What it is told can't be served.
+    """
+    settings = config_here(graphs, config, bind)
+    check_open(settings, unauthenticated)
+    machine = runtime or runtime_here()
+    start_logging(machine.clock)
+    service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
+    listener = _listener(settings)
+    told: dict[str, object] = {
+        "address": _address(settings.host, listener.getsockname()[1]),
+        "graphs": [graph.id for graph in settings.graphs],
+        "tokens": None if service.tokens is None else len(service.tokens),
+        "policies": settings.policies is not None,
+    }
+    log.info("serving", extra={FIELDS: told})
+    DrainingServer(service).run(sockets=[listener])
+    log.info("stopped", extra={FIELDS: {}})
+
+
+def check_server(
+    graphs: Sequence[str] = (),
+    *,
+    config: str | os.PathLike[str] | None = None,
+    bind: str | None = None,
+    unauthenticated: int = 0,
+    runtime: Runtime | None = None,
+) -> ServerConfig:
+    """Everything that `serve` would check before it listens, and every graph is opened; nothing is written.
+
+    Raises:
+        What `serve` raises, and whatever keeps a graph from being opened.
+    """
+    settings = config_here(graphs, config, bind)
+    check_open(settings, unauthenticated)
+    if settings.tokens_file is not None:
+        read_tokens(settings.tokens_file)
+    looking = replace(settings, graphs=tuple(replace(graph, is_read_only=True) for graph in settings.graphs))
+    machine = runtime or runtime_here()
+    Hosting(looking, machine, is_open_to_all=bool(unauthenticated)).open_all(is_strict=True)
+    return settings
+
+
+def check_open(config: ServerConfig, unauthenticated: int) -> None:
+    """OpenServerError when nobody could be recognised, or everybody let in, without its being meant."""
+    address = _address(config.host, config.port)
+    if unauthenticated and config.has_tokens:
+        raise OpenServerError(
+            address, "--unauthenticated lets everybody in, but there are tokens: leave one of them out"
+        )
+    if unauthenticated == 1 and not config.is_loopback:
+        reason = "everybody who reaches it could do everything: bind to 127.0.0.1, or say --unauthenticated twice"
+        raise OpenServerError(address, reason)
+    if not unauthenticated and not config.has_tokens:
+        reason = (
+            f"there are no tokens: name a file of them as `tokens` in [server] of {FILE} (`omnigraph token new` makes"
+            " one), set OMNIGRAPH_TOKENS, or say --unauthenticated"
+        )
+        raise OpenServerError(address, reason)
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that on the first signal takes nothing new, finishes what runs, and stops; on the second, it stops."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(
+            uvicorn.Config(
+                make_app(service),
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_CUT_SECONDS,
+                limit_concurrency=_MOST_CONNECTIONS,
+                h11_max_incomplete_event_size=_HEADER_BYTES,
+            )
+        )
+        self._service = service
+        self._deadline = 0.0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came."""
+        if self._service.is_draining:
+            super().handle_exit(sig, frame)
+            return
+        self._service.is_draining = True
+        self._deadline = self._service.runtime.clock.monotonic() + self._service.config.drain_seconds
+        log.info("stopping", extra={FIELDS: {"signal": signal.Signals(sig).name}})
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether it is time to stop."""
+        if self._service.is_draining:
+            is_late = self._service.runtime.clock.monotonic() > self._deadline
+            self.should_exit = self.should_exit or is_late or self._service.admission.in_flight == 0
+        return await super().on_tick(counter)
+
+
+def _listener(config: ServerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((config.host, config.port))
+        listener.listen()  # who asks from now on waits until the first answer
+    except OSError as error:
+        listener.close()
+        raise AddressUnavailableError(_address(config.host, config.port), error.strerror or str(error)) from error
+    return listener
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

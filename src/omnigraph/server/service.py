@@ -1,0 +1,205 @@
+"""What all requests of a server share, and what is known of one of them."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.types import Receive
+
+from omnigraph.config.server import Limits, ServerConfig
+from omnigraph.engine.budget import Budget
+from omnigraph.graph import Graph
+from omnigraph.policy import Action, Actor
+from omnigraph.runtime import Runtime
+from omnigraph.server.admission import Admission
+from omnigraph.server.auth import Tokens
+from omnigraph.server.hosting import Hosted, Hosting
+from omnigraph.server.metrics import Metrics
+from omnigraph.storage.requests import process_requests
+
+ANYBODY = Actor(name="anonymous")
+"""Who asks a server that lets everybody in."""
+
+T = TypeVar("T")
+
+_LONGEST_NAME = 256
+
+
+@dataclass
+class Exchange:
+    """One request: who asks for what, as far as it is known, and what became of it. It is what the log tells."""
+
+    id: str
+    method: str
+    began: float
+    actor: Actor = ANYBODY
+    route: str = "-"
+    action: Action | None = None
+    graph: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    status: int = 0
+    code: str | None = None
+    """Of the error, if it was one."""
+
+    def fields(self) -> dict[str, object]:
+        """What a line of the log has of it."""
+        return {
+            "request_id": self.id,
+            "actor": self.actor.name,
+            "method": self.method,
+            "route": self.route,
+            "action": None if self.action is None else self.action.value,
+            "graph": _short(self.graph),
+            "branch": _short(self.branch),
+            "commit": self.commit,
+            "status": self.status,
+            "error": self.code,
+        }
+
+
+@dataclass
+class Service:
+    """A server's graphs, tokens, limits and counters."""
+
+    config: ServerConfig
+    runtime: Runtime
+    hosting: Hosting
+    tokens: Tokens | None
+    """Who may ask; None: everybody."""
+    admission: Admission
+    metrics: Metrics = field(default_factory=Metrics)
+    is_draining: bool = False
+
+    @classmethod
+    def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
+        """Open all graphs and read tokens, policies and stored queries; whatever is wrong with them is raised."""
+        tokens = None if is_open_to_all else Tokens(config.tokens_file, config.given_tokens, runtime.clock)
+        hosting = Hosting(config, runtime, is_open_to_all=is_open_to_all)
+        hosting.open_all()
+        service = cls(
+            config=config, runtime=runtime, hosting=hosting, tokens=tokens, admission=Admission(config.limits)
+        )
+        _declare(service)
+        return service
+
+    @property
+    def limits(self) -> Limits:
+        """How much a request may have."""
+        return self.config.limits
+
+    def hosted(
+        self, request: Request, graph: str, action: Action, branch: str | None, *, read: str | None = None
+    ) -> Hosted:
+        """The graph that a request is about; it is noted for the log, too. GraphMissingError, DeniedError.
+
+        `read` is the branch that the verb wants to read first, if it is another one.
+        """
+        exchange = exchange_of(request)
+        exchange.action, exchange.graph, exchange.branch = action, graph, branch
+        return self.hosting.get(graph, exchange.actor, read or branch)
+
+    def graph(
+        self, request: Request, graph: str, action: Action, branch: str | None, *, read: str | None = None
+    ) -> Graph:
+        """The same, in the hands of whoever asks. What they may do is up to the verb that is called."""
+        return self.hosted(request, graph, action, branch, read=read).graph(exchange_of(request).actor)
+
+    async def run(self, request: Request, work: Callable[[], T]) -> T:
+        """Do something in a thread, to its end."""
+        return await self.admission.run(exchange_of(request).actor.name, work)
+
+    async def write(self, request: Request, work: Callable[[], T]) -> T:
+        """Likewise, counted as one of the actor's writes."""
+        actor = exchange_of(request).actor.name
+        with self.admission.write(actor):
+            return await self.admission.run_write(actor, work)
+
+    async def read(self, request: Request, budget: Budget, work: Callable[[], T]) -> T:
+        """Likewise; when the client goes away, the budget is cancelled, and with it the work."""
+        watcher = asyncio.ensure_future(_cancel_when_gone(request.receive, budget))
+        try:
+            return await self.run(request, work)
+        finally:
+            watcher.cancel()
+            with suppress(asyncio.CancelledError):
+                await watcher
+
+    def budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
+        """What a read may use: what it asks for, but no more than the server allows."""
+        limits = self.limits
+        return Budget(
+            self.runtime.clock,
+            seconds=limits.seconds if seconds is None else min(seconds, limits.seconds),
+            memory_bytes=limits.memory_bytes if memory_bytes is None else min(memory_bytes, limits.memory_bytes),
+        )
+
+    def committed(self, request: Request, operation: str, commit_id: str | None) -> None:
+        """A write was done: note its commit, if it made one."""
+        exchange = exchange_of(request)
+        exchange.commit = commit_id
+        if commit_id is not None and exchange.graph is not None:
+            self.metrics.count("omnigraph_commits_total", graph=exchange.graph, operation=operation)
+
+    def close(self) -> None:
+        """Wait for what runs."""
+        self.admission.close()
+
+
+def _short(text: str | None) -> str | None:
+    """A name as it is logged: whoever asks has chosen it, and no line gets long by it."""
+    return text if text is None or len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+
+
+def exchange_of(request: Request) -> Exchange:
+    """What is known of a request."""
+    found: Exchange = request.scope["state"]["exchange"]
+    return found
+
+
+def service_of(request: Request) -> Service:
+    """The server that a request came to."""
+    found: Service = request.app.state.service
+    return found
+
+
+async def _cancel_when_gone(receive: Receive, budget: Budget) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    budget.cancel()
+
+
+def _declare(service: Service) -> None:
+    metrics, graphs = service.metrics, service.hosting.graphs
+    process_requests()  # counts begin now
+    metrics.counter("omnigraph_requests_total", "Requests answered, by route and status.")
+    metrics.counter("omnigraph_commits_total", "Commits made, by graph and operation.")
+    metrics.counter("omnigraph_conflicts_total", "Writes that gave way to others, by graph.")
+    metrics.counter("omnigraph_refusals_total", "Requests refused for being too many, too large or too slow.")
+    metrics.histogram("omnigraph_request_seconds", "How long requests took, by route.")
+    metrics.read("omnigraph_requests_in_flight", "Requests under way.", lambda: [({}, service.admission.in_flight)])
+    metrics.read("omnigraph_requests_working", "Those at work or waiting.", lambda: [({}, service.admission.working)])
+    metrics.read("omnigraph_draining", "1 while the server is about to stop.", lambda: [({}, service.is_draining)])
+    metrics.read(
+        "omnigraph_graph_open",
+        "1 for a graph that can be asked.",
+        lambda: [({"graph": one.id}, one.is_open) for one in graphs.values()],
+    )
+    metrics.read(
+        "omnigraph_cache_bytes",
+        "Memory that reads keep, by graph.",
+        lambda: [
+            ({"graph": one.id}, one.session.reads.kept.stats().nbytes)
+            for one in graphs.values()
+            if one.session is not None
+        ],
+    )
+    metrics.read(
+        "omnigraph_store_requests_total",
+        "Requests that Lance made of object stores, by operation.",
+        lambda: [({"operation": name}, count) for name, count in sorted(process_requests().items())],
+        type="counter",
+    )

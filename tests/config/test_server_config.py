@@ -1,0 +1,188 @@
+"""The settings of a server: complete, strict, and relative to their file."""
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.config.environment import BadVariableError
+from omnigraph.config.file import SettingsError
+from omnigraph.config.server import (
+    BadBindError,
+    BadGraphIdError,
+    Limits,
+    NothingToServeError,
+    parse_bind,
+    server_config,
+    tokens_from,
+)
+from omnigraph.config.tokens import digest_of, read_tokens
+from omnigraph.errors import FileMissingError, NotAFileError
+from omnigraph.options import EmbedProvider
+
+WHOLE = """
+[server]
+bind = "[::1]:9000"
+tokens = "secret/tokens.toml"
+policies = "policies"
+allowed_hosts = ["graphs.example.org"]
+drain_seconds = 5
+
+[limits]
+body_bytes = "2 MiB"
+load_bytes = 1000
+seconds = 2.5
+rows = 7
+threads = 3
+
+[embedding]
+provider = "openai"
+model = "m"
+key_variable = "KEY"
+
+[graphs.people]
+uri = "people.omni"
+queries = "queries"
+read_only = true
+
+[graphs.far]
+uri = "s3://bucket/far"
+"""
+
+
+def settings(home: Path, text: str) -> Path:
+    path = home / "omnigraph.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_says_everything(tmp_path: Path) -> None:
+    config = server_config(settings(tmp_path, WHOLE), {"KEY": "k"})
+
+    people, far = config.graphs
+    assert (config.host, config.port, config.drain_seconds) == ("::1", 9000, 5.0)
+    assert (config.tokens_file, config.policies) == (tmp_path / "secret/tokens.toml", tmp_path / "policies")
+    assert config.limits == Limits(body_bytes=2 * 2**20, load_bytes=1000, seconds=2.5, rows=7, threads=3)
+    assert (people.uri, people.queries, people.is_read_only) == (
+        str(tmp_path / "people.omni"),
+        tmp_path / "queries",
+        True,
+    )
+    assert (far.uri, far.queries, far.is_read_only) == ("s3://bucket/far", None, False)
+    assert config.embedding is not None
+    assert (config.embedding.provider, config.embedding.key) == (EmbedProvider.OPENAI, "k")
+    assert "'k'" not in repr(config)
+
+
+def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
+    path = settings(tmp_path, '[graphs.a]\nuri = "a"\n')
+
+    config = server_config(path, {}, ["b=s3://x/y", "dir/c.omni/"], "0.0.0.0:1")
+
+    assert [graph.id for graph in config.graphs] == ["a", "b", "c"]
+    assert (config.host, config.port, config.is_loopback) == ("0.0.0.0", 1, False)  # noqa: S104 - as above
+
+
+@pytest.mark.parametrize(
+    "text, place, way_out",
+    [
+        ("[sever]\n", "sever", "did you mean `server`?"),
+        ("[server]\nbnd = 'x'\n", "server.bnd", "did you mean `bind`?"),
+        ("[server]\nbind = 'localhost'\n", "server.bind", "HOST:PORT"),
+        ("[server]\nbind = 7\n", "server.bind", "in quotes"),
+        ("[server]\nallowed_hosts = 'x'\n", "server.allowed_hosts", "in brackets"),
+        ("[limits]\nrow = 1\n", "limits.row", "did you mean `rows`?"),
+        ("[limits]\nrows = 0\n", "limits.rows", "above 0"),
+        ("[limits]\nrows = true\n", "limits.rows", "above 0"),
+        ("[limits]\nseconds = inf\n", "limits.seconds", "above 0"),
+        ("[limits]\nbody_bytes = '1 XB'\n", "limits.body_bytes", "32 MiB"),
+        ("[graphs.a]\n", "graphs.a.uri", "every graph"),
+        ("[graphs.a]\nuri = 'x'\nread_only = 'no'\n", "graphs.a.read_only", "true or false"),
+        ("graphs = 1\n", "graphs", "[graphs]"),
+        ("[embedding]\nprovider = 'opnai'\n", "embedding.provider", "did you mean `openai`?"),
+        ("[embedding]\nmodel = 'm'\n", "embedding.provider", "say which"),
+        ("[embedding]\nprovider = 'openai'\nkey_variable = 'NOPE'\n", "embedding.key_variable", "NOPE"),
+        ("[server\n", "", "no TOML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_a_way_out(text: str, place: str, way_out: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        server_config(settings(tmp_path, text), {})
+
+    assert refused.value.key == place
+    assert way_out in str(refused.value)
+    assert "omnigraph.toml" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", ":", "host", "host:", ":80", "host:x", "host:-1", "host:65536", "::1:80", "h:²"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(BadBindError):
+        parse_bind(text)
+
+
+@pytest.mark.parametrize("given", [["a b=x"], ["=x"], ["../x="], ["a=x", "a=y"], ["é=x"], [f"{'a' * 64}=x"]])
+def test_a_name_that_no_graph_can_have_is_refused(given: list[str]) -> None:
+    with pytest.raises(BadGraphIdError):
+        server_config(None, {}, given)
+
+
+def test_there_is_something_to_serve() -> None:
+    with pytest.raises(NothingToServeError):
+        server_config(None, {})
+
+
+def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(FileMissingError):
+        server_config(tmp_path / "nope.toml", {})
+    with pytest.raises(NotAFileError):
+        server_config(tmp_path, {})
+
+
+# --- tokens ------------------------------------------------------------------------------------------------
+
+
+def test_tokens_of_the_environment_are_hashed_at_once() -> None:
+    token = "t" * 32
+
+    (found,) = tokens_from({"OMNIGRAPH_TOKENS": f" ada={token} "})
+
+    assert (found.actor.name, found.digest) == ("ada", digest_of(token))
+
+
+@pytest.mark.parametrize("text", ["ada", f"ada={'t' * 31}", f"={'t' * 32}", f"omnigraph:x={'t' * 32}"])
+def test_a_variable_that_is_wrong_is_refused_without_being_shown(text: str) -> None:
+    with pytest.raises(BadVariableError) as refused:
+        tokens_from({"OMNIGRAPH_TOKENS": text})
+
+    assert "ttt" not in str(refused.value) + str(refused.value.facts())
+
+
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        ("[[token]]\nactor = 'a'\n", "token[0].sha256"),
+        (f"[[token]]\nsha256 = '{'0' * 64}'\n", "token[0].actor"),
+        ("[[token]]\nactor = 'a'\nsha256 = 'og_secret'\n", "token[0].sha256"),
+        (f"[[token]]\nactor = 'omnigraph:x'\nsha256 = '{'0' * 64}'\n", "token[0].actor"),
+        (f"[[token]]\nactor = 'a'\nsha256 = '{'0' * 64}'\nexpires = 'soon'\n", "token[0].expires"),
+        (f"[[token]]\nactor = 'a'\nsha256 = '{'0' * 64}'\nrole = 'x'\n", "token[0].role"),
+        (f"[[token]]\nactor = 'a'\nsha256 = '{'0' * 64}'\n" * 2, "token"),
+        ("[token]\nactor = 'a'\n", "token"),
+        ("[[tokens]]\n", "tokens"),
+    ],
+)
+def test_a_tokens_file_with_a_mistake_is_refused(text: str, place: str, tmp_path: Path) -> None:
+    path = settings(tmp_path, text)
+    path.chmod(0o600)
+
+    with pytest.raises(SettingsError) as refused:
+        read_tokens(path)
+
+    assert refused.value.key == place
+
+
+def test_a_tokens_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    path = settings(tmp_path, "")
+    path.chmod(0o666)
+
+    with pytest.raises(SettingsError, match="others than its owner"):
+        read_tokens(path)

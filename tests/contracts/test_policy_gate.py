@@ -1,0 +1,258 @@
+"""Every verb asks the policy before it does anything, whichever door it came through."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from omnigraph.graph.branches import GraphBranches
+from omnigraph.graph.tags import GraphTags
+from omnigraph.ops.algorithm_verbs import Algorithms
+from omnigraph.policy import Access, Action, ActorDiffersError, Decision, DeniedError, NobodyActsError
+from worlds import runtime
+
+SCHEMA = "node Person { name: String @key  rank: F64? }\nedge Knows: Person -> Person\n"
+READ = "query q() { match { $p: Person } return { $p.name } }"
+ADD = 'query add() { insert Person { name: "Eve" } }'
+
+Needed = set[tuple[Action, str | None]]
+Call = Callable[[og.Graph], object]
+
+NEEDS: dict[str, tuple[Call, Needed]] = {
+    "schema": (lambda g: g.schema, {(Action.READ, "main")}),
+    "snapshot": (lambda g: g.snapshot(branch="review"), {(Action.READ, "review")}),
+    "query": (lambda g: g.query(READ, branch="review"), {(Action.READ, "review")}),
+    "explain": (lambda g: g.explain(READ), {(Action.READ, "main")}),
+    "mutate": (lambda g: g.mutate(ADD, branch="review"), {(Action.CHANGE, "review")}),
+    "load": (
+        lambda g: g.load(BytesIO(b""), mode="append", branch="fresh", from_="main"),
+        {(Action.READ, "main"), (Action.BRANCH_CREATE, "fresh"), (Action.CHANGE, "fresh")},
+    ),
+    "export": (lambda g: g.export(BytesIO(), branch="review"), {(Action.EXPORT, "review")}),
+    "table": (lambda g: g.table("Person"), {(Action.EXPORT, "main")}),
+    "blob": (lambda g: g.blob("Person", "Ada", "name"), {(Action.READ, "main")}),
+    "commits": (lambda g: g.commits(branch="review"), {(Action.READ, "review")}),
+    "commit": (lambda g: g.commit("01JC0000000000000000000000"), {(Action.READ, "main")}),
+    "commit_page": (lambda g: g.commit_page(branch="review"), {(Action.READ, "review")}),
+    "commit_changes": (lambda g: g.commit_changes("01JC0000000000000000000000"), {(Action.READ, "main")}),
+    "changes": (
+        lambda g: list(g.changes(branch="review")),
+        {(Action.READ, "main"), (Action.READ, "review")},
+    ),
+    "history": (
+        lambda g: g.history("Person", "Ada", branch="review"),
+        {(Action.READ, "main"), (Action.READ, "review")},
+    ),
+    "diff": (lambda g: g.diff("main", "review"), {(Action.READ, "main"), (Action.READ, "review")}),
+    "merge": (lambda g: g.merge("review"), {(Action.READ, "review"), (Action.BRANCH_MERGE, "main")}),
+    "plan_schema": (lambda g: g.plan_schema(SCHEMA), {(Action.SCHEMA_APPLY, "main")}),
+    "apply_schema": (lambda g: g.apply_schema(SCHEMA, branch="review"), {(Action.SCHEMA_APPLY, "review")}),
+    "embed": (lambda g: g.embed("Person"), {(Action.CHANGE, "main")}),
+    "optimize": (lambda g: g.optimize(), {(Action.MAINTAIN, "main")}),
+    "check": (lambda g: g.check(), {(Action.MAINTAIN, None)}),
+    "repair": (lambda g: g.repair(branch="review"), {(Action.MAINTAIN, "review")}),
+    "indexes": (lambda g: g.indexes(), {(Action.READ, "main")}),
+    "operations": (lambda g: g.operations(), {(Action.READ, None)}),
+    "branches.list": (lambda g: g.branches.list(), {(Action.READ, None)}),
+    "branches.create": (
+        lambda g: g.branches.create("other", from_="review"),
+        {(Action.READ, "review"), (Action.BRANCH_CREATE, "other")},
+    ),
+    "branches.delete": (lambda g: g.branches.delete("review"), {(Action.BRANCH_DELETE, "review")}),
+    "algorithms.pagerank": (
+        lambda g: g.algorithms.pagerank("Knows", into="Person.rank"),
+        {(Action.READ, "main"), (Action.CHANGE, "main")},
+    ),
+    "algorithms.connected_components": (lambda g: g.algorithms.connected_components("Knows"), {(Action.READ, "main")}),
+    "algorithms.label_propagation": (lambda g: g.algorithms.label_propagation("Knows"), {(Action.READ, "main")}),
+    "algorithms.shortest_paths": (lambda g: g.algorithms.shortest_paths("Knows", "Ada"), {(Action.READ, "main")}),
+    "algorithms.triangle_count": (lambda g: g.algorithms.triangle_count("Knows"), {(Action.READ, "main")}),
+    "cleanup": (lambda g: g.cleanup(keep=100), {(Action.MAINTAIN, None)}),
+    "clone": (lambda g: g.clone(f"{g.uri}-copy"), {(Action.EXPORT, None)}),
+    "reconciler": (lambda g: g.reconciler(), {(Action.MAINTAIN, None)}),
+    "export_stream": (lambda g: g.export_stream(branch="review"), {(Action.EXPORT, "review")}),
+    "tags.create": (lambda g: g.tags.create("v1"), {(Action.BRANCH_CREATE, "v1"), (Action.READ, "main")}),
+    "tags.delete": (lambda g: g.tags.delete("v1"), {(Action.BRANCH_DELETE, "v1")}),
+    "spark": (lambda g: g.spark, {(Action.READ, "main"), (Action.EXPORT, "main")}),
+    "sql": (lambda g: g.sql("select 1"), {(Action.EXPORT, "main")}),
+}
+"""What each verb has to be allowed to do, on which branch; None is the graph as a whole."""
+
+NO_VERBS = {"acting_as", "algorithms", "branches", "create", "open", "tags", "uri"}
+"""Names that do nothing to a graph that is open."""
+
+SHOW_WHAT_MAY_BE_SEEN = {"tags.list"}
+"""Verbs that leave out what may not be read, instead of being denied."""
+
+NOT_GUARDED_YET: set[str] = set()
+"""Verbs that don't ask yet. Nothing may be added; what is here waits for its guard."""
+
+STARTS_A_SPARK = {"sql"}
+"""Verbs that are only tried in vain here."""
+
+
+class Allowing:
+    """A policy that allows what it is told, and nothing else."""
+
+    def __init__(self) -> None:
+        self.allowed: Needed = set()
+        self.asked: list[Access] = []
+
+    def decide(self, access: Access) -> Decision:
+        self.asked.append(access)
+        return Decision(is_allowed=(access.action, access.branch) in self.allowed)
+
+
+@pytest.fixture(scope="module")
+def policy() -> Allowing:
+    return Allowing()
+
+
+@pytest.fixture(scope="module")
+def open_to_all(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    graph = og.create_graph(str(tmp_path_factory.mktemp("gate") / "g"), SCHEMA, runtime=runtime())
+    graph.mutate('query add() { insert Person { name: "Ada" } }')
+    graph.branches.create("review")
+    return graph
+
+
+@pytest.fixture
+def guarded(open_to_all: og.Graph, policy: Allowing) -> Iterator[og.Graph]:
+    policy.allowed, policy.asked = set(), []
+    yield og.open_graph(open_to_all.uri, runtime=replace(runtime(), policy=policy))
+    if "review" not in {branch.name for branch in open_to_all.branches.list()}:
+        open_to_all.branches.create("review")
+    for name in ("fresh", "other"):
+        if name in {branch.name for branch in open_to_all.branches.list()}:
+            open_to_all.branches.delete(name)
+
+
+def is_denied(call: Call, graph: og.Graph) -> bool:
+    """Whether the policy kept it from being done; that it fails for another reason does not matter."""
+    try:
+        call(graph)
+    except DeniedError:
+        return True
+    except og.OmnigraphError:
+        return False
+    return False
+
+
+def public_names(face: type[Any], prefix: str = "") -> set[str]:
+    return {prefix + name for name, _ in inspect.getmembers(face) if not name.startswith("_")}
+
+
+def test_every_verb_is_in_the_table() -> None:
+    verbs = public_names(og.Graph) | public_names(GraphBranches, "branches.") | public_names(Algorithms, "algorithms.")
+
+    verbs |= public_names(GraphTags, "tags.")
+
+    assert verbs - NO_VERBS - SHOW_WHAT_MAY_BE_SEEN - NOT_GUARDED_YET == set(NEEDS)
+
+
+@pytest.mark.parametrize("verb", NEEDS)
+def test_nothing_is_done_for_an_actor_without_rights(
+    verb: str, guarded: og.Graph, open_to_all: og.Graph, policy: Allowing
+) -> None:
+    before = [open_to_all.snapshot(branch=branch.name).commit.id for branch in open_to_all.branches.list()]
+
+    denied = is_denied(NEEDS[verb][0], guarded.acting_as("eve"))
+
+    assert denied
+    assert policy.asked[0].actor.name == "eve"
+    assert [open_to_all.snapshot(branch=one.name).commit.id for one in open_to_all.branches.list()] == before
+
+
+@pytest.mark.parametrize("verb", [verb for verb in NEEDS if verb not in STARTS_A_SPARK])
+def test_a_verb_needs_exactly_what_the_table_says(verb: str, guarded: og.Graph, policy: Allowing) -> None:
+    call, needed = NEEDS[verb]
+    acting = guarded.acting_as("ada")
+
+    refused = []
+    for missing in needed:
+        policy.allowed = needed - {missing}
+        refused.append(is_denied(call, acting))
+    policy.allowed = needed
+    done = not is_denied(call, acting)
+
+    assert all(refused)
+    assert done
+
+
+def test_tags_of_branches_that_may_not_be_read_are_not_listed(
+    guarded: og.Graph, open_to_all: og.Graph, policy: Allowing
+) -> None:
+    for name, branch in (("seen", "main"), ("hidden", "review")):
+        if name not in {tag.name for tag in open_to_all.tags.list()}:
+            open_to_all.mutate(f'query a() {{ insert Person {{ name: "{name}" }} }}', branch=branch)
+            open_to_all.tags.create(name, branch)
+    acting = guarded.acting_as("eve")
+
+    nothing = acting.tags.list()
+    policy.allowed = {(Action.READ, "main")}
+
+    assert nothing == []
+    assert "hidden" not in {tag.name for tag in acting.tags.list()}
+    assert "seen" in {tag.name for tag in acting.tags.list()}
+
+
+def test_a_handle_that_acts_for_nobody_is_refused(guarded: og.Graph) -> None:
+    with pytest.raises(NobodyActsError, match="acting_as"):
+        guarded.query(READ)
+
+
+def test_commits_are_by_the_one_that_a_handle_acts_for(guarded: og.Graph, policy: Allowing) -> None:
+    policy.allowed = {(Action.CHANGE, "main"), (Action.READ, "main")}
+    acting = guarded.acting_as("ada")
+
+    acting.mutate('query add() { insert Person { name: "Bob" } }')
+
+    assert acting.commits(limit=1)[0].actor == "ada"
+
+
+def test_a_handle_signs_for_nobody_else(open_to_all: og.Graph) -> None:
+    acting = open_to_all.acting_as("ada")
+
+    with pytest.raises(ActorDiffersError, match="acts for `ada`"):
+        acting.mutate(ADD, actor="bob")
+
+
+def test_a_branch_that_is_not_there_looks_like_one_that_may_not_be_read(guarded: og.Graph, policy: Allowing) -> None:
+    policy.allowed = {(Action.READ, "main")}
+    acting = guarded.acting_as("eve")
+
+    with pytest.raises(DeniedError) as hidden:
+        acting.mutate(ADD, branch="review")
+    with pytest.raises(DeniedError) as missing:
+        acting.mutate(ADD, branch="nowhere")
+
+    assert str(hidden.value).replace("review", "nowhere") == str(missing.value)
+    assert hidden.value.facts() | {"branch": "nowhere"} == missing.value.facts()
+
+
+def test_a_missing_branch_does_not_tell_of_those_that_may_not_be_read(guarded: og.Graph, policy: Allowing) -> None:
+    policy.allowed = {(Action.READ, "main"), (Action.READ, "reviw")}
+
+    with pytest.raises(og.BranchMissingError) as missing:
+        guarded.acting_as("eve").query(READ, branch="reviw")
+
+    assert missing.value.known == ("main",)
+    assert missing.value.near is None
+
+
+def test_the_past_of_another_branch_is_read_with_its_own_right(guarded: og.Graph, policy: Allowing) -> None:
+    policy.allowed = {(Action.READ, "review"), (Action.READ, "main")}
+    acting = guarded.acting_as("eve")
+    of_main = acting.commits(branch="review")[-1]
+
+    policy.allowed = {(Action.READ, "review")}
+
+    assert of_main.branch == "main"
+    with pytest.raises(DeniedError, match="main"):
+        acting.query(READ, branch="review", snapshot=of_main.id)
+    with pytest.raises(og.CommitMissingError):
+        acting.diff("review", of_main.id)
