@@ -1,0 +1,77 @@
+"""`omnigraph check`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+import omnigraph
+from omnigraph.cli.failure import EXIT_CODES
+from omnigraph.cli.options import chosen_graph, json_option, quiet_option, refuse, store_option
+from omnigraph.cli.progress import progress_line
+from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.errors import Kind
+from omnigraph.lang.invisible import reveal
+
+if TYPE_CHECKING:
+    from omnigraph.ops.check import CheckProgress, CheckResult
+    from omnigraph.ops.findings import Finding
+
+
+@click.command("check")
+@click.argument("uri", required=False)
+@store_option
+@click.option("--branch", metavar="NAME", help="Only this branch; else all, and what belongs to none.")
+@click.option("--quick", "is_quick", is_flag=True, help="Only manifests and files; read no row.")
+@click.option("--deep", "is_deep", is_flag=True, help="Read every column of every row, but for Blobs.")
+@quiet_option
+@json_option
+def command(
+    *,
+    uri: str | None,
+    store: str | None,
+    branch: str | None,
+    is_quick: bool,
+    is_deep: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Verify a graph: manifests, files, rows, indexes.
+
+    Nothing is changed. Everything that a branch shows is looked at: that its files are there, that its rows keep the
+    rules of the schema, that edges lead to nodes, that indexes find what is there. What is found has a code and a way
+    out. The exit code is 6 when there is an error among the findings, and 0 when there are only warnings and notes.
+    """
+    if is_quick and is_deep:
+        refuse("give either --quick or --deep, not both")
+    target = chosen_graph(uri, store)
+    with progress_line(f"omnigraph check → {reveal(target)}", is_quiet=quiet) as line:
+
+        def show(progress: "CheckProgress") -> None:
+            line.show(progress.phase, rows=progress.rows, share=progress.done / max(progress.total, 1))
+
+        result = omnigraph.check_graph(target, branch=branch, quick=is_quick, deep=is_deep, progress=show)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_text(_text(result, is_quick=is_quick))
+    return EXIT_CODES[Kind.CORRUPT] if result.has_errors else 0
+
+
+def _text(result: "CheckResult", *, is_quick: bool) -> str:
+    looked = [
+        count_of(len(result.branches), "branch").replace("branchs", "branches"),
+        count_of(result.commits, "commit"),
+        f"{count_of(result.versions, 'table version')}, {count_of(result.files, 'file')}",
+        "no row" if is_quick else f"{result.rows_read:,} rows read",
+    ]
+    found = "".join(_finding(one) for one in result.findings)
+    return f"{found}{'no finding: ' if not result.findings else ''}{', '.join(looked)}\n"
+
+
+def _finding(one: "Finding") -> str:
+    branches = f" (branch {', '.join(one.branches)})" if one.branches else ""
+    return (
+        f"{one.severity.value}[{one.code}] {reveal(one.thing)}{reveal(branches)}: {reveal(one.message)}\n"
+        f"    at {reveal(one.place)}\n"
+        f"    help: {one.way_out}\n"
+    )

@@ -1,0 +1,116 @@
+"""`omnigraph repair`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.lang.invisible import reveal
+
+if TYPE_CHECKING:
+    from omnigraph.ops.repair_plan import LostStep
+    from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, RepairResult, TableRepair
+
+_MOST_STEPS = 20
+
+
+@click.command("repair")
+@click.argument("uri", required=False)
+@store_option
+@click.option("--confirm", is_flag=True, help="Publish what loses nothing; else only show what would be done.")
+@click.option("--force", is_flag=True, help="With --confirm, publish also what loses rows.")
+@click.option("--branch", metavar="NAME", help="Only this branch; else all.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
+@click.option("--message", metavar="TEXT", help="A message to keep with the commits.")
+@json_option
+def command(
+    *,
+    uri: str | None,
+    store: str | None,
+    confirm: bool,
+    force: bool,
+    branch: str | None,
+    actor: str,
+    message: str | None,
+    as_json: bool,
+) -> int:
+    """Go back to what can be read, where tables are damaged.
+
+    A table that can't be read any more, because another tool has removed or damaged its files, goes back to the newest
+    of its earlier versions that can. Without --confirm nothing is done, and what would be is shown: it is verified when
+    nothing is lost by that, suspicious when rows of some commits are, and unverifiable when that can't be told.
+    --confirm publishes what is verified, and ends with exit code 1 if there is more; --force --confirm publishes that
+    too. No data file is rewritten or removed.
+    """
+    result = omnigraph.repair_graph(
+        chosen_graph(uri, store), confirm=confirm, force=force, branch=branch, actor=actor, message=message
+    )
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_text(_text(result))
+    return int(result.has_refused)
+
+
+def _text(result: "RepairResult") -> str:
+    parts = [_manifest(one) for one in result.manifests]
+    parts += [_history(one) for one in result.histories]
+    parts += [_table(one) for one in result.tables]
+    parts += [
+        f"{reveal(key)}: another tool has moved its head to version {version}; the graph does not look at that\n"
+        for key, version in result.moved_heads.items()
+    ]
+    if not result.manifests and not result.histories and not result.tables:
+        parts.append("nothing to repair\n")
+    elif not result.is_confirmed:
+        parts.append("nothing was done: --confirm publishes what is verified, --force --confirm everything\n")
+    return "".join(parts)
+
+
+def _manifest(one: "ManifestRepair") -> str:
+    if one.to_version is None:
+        target = "no version of it is whole: put it back from a backup"
+    else:
+        target = f"version {one.to_version} is whole, of commit {one.to_commit} at {one.to_time}"
+    return (
+        f"manifest of {reveal(one.branch)}: {one.certainty.value}, {one.outcome.value}\n"
+        f"    {reveal(one.reason)}\n"
+        f"    from version {one.from_version}: {target}\n"
+    )
+
+
+def _history(one: "HistoryRepair") -> str:
+    return (
+        f"history of {reveal(one.branch)}: {one.certainty.value}, {one.outcome.value}\n"
+        f"    {reveal(one.place)}: {reveal(one.reason)}\n"
+        f"    without it, the history begins with commit {one.oldest_commit} at {one.oldest_time}\n"
+    )
+
+
+def _table(one: "TableRepair") -> str:
+    plan, target = one.plan, one.plan.target
+    rows = 0 if target is None else target.rows
+    lines = [f"{plan.pin.table_key} of {one.branch}: {plan.certainty.value}, {one.outcome.value}"]
+    lines += [f"    {reason}" for reason in plan.reasons]
+    lines.append(f"    {plan.remedy.value.replace('_', ' ')}: {plan.pin.rows:,} → {rows:,} rows")
+    if plan.dropped_indexes:
+        lines.append(
+            f"    without the indexes {', '.join(plan.dropped_indexes)}: `omnigraph optimize` builds them anew"
+        )
+    content = [step for step in plan.lost if step.is_content]
+    lines += [f"    loses {_step(step)}" for step in content[:_MOST_STEPS]]
+    if len(content) > _MOST_STEPS:
+        lines.append(f"    and {count_of(len(content) - _MOST_STEPS, 'commit')} more")
+    lines += [f"    leaves {message}" for message in one.dangling]
+    if one.commit_id is not None:
+        lines.append(f"    commit {one.commit_id}")
+    return "".join(f"{reveal(line)}\n" for line in lines)
+
+
+def _step(step: "LostStep") -> str:
+    return (
+        f"{step.operation} {step.commit_id} of {step.actor} at {step.at}"
+        f" ({step.rows_before:,} → {step.rows_after:,} rows)"
+    )

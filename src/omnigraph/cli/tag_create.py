@@ -1,0 +1,30 @@
+"""`omnigraph tag create`."""
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.render import print_json, print_text
+
+
+@click.command("create")
+@click.argument("name")
+@click.argument("ref", required=False, default="main", metavar="[REF]")
+@click.argument("uri", required=False)
+@store_option
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the tag is by.")
+@json_option
+def command(*, name: str, ref: str, uri: str | None, store: str | None, actor: str, as_json: bool) -> int:
+    """Name a state: a branch's newest, a commit, a time.
+
+    REF is a branch, a commit's id, another tag, or BRANCH@COMMIT or BRANCH@TIME; main's newest unless given. The tag
+    can be asked for wherever a commit's id can, and cleanup keeps what it names, also when its branch is deleted. Names
+    are as those of branches, and none that a branch has.
+    """
+    graph = omnigraph.open_graph(chosen_graph(uri, store))
+    tag = graph.tags.create(name, ref, actor=actor)
+    if as_json:
+        print_json({"uri": graph.uri, **tag.to_json()})
+    else:
+        print_text(f"tag {tag.name} is commit {tag.commit_id} of {tag.branch}\n")
+    return 0

@@ -1,0 +1,261 @@
+"""Which commits a cleanup keeps, and which versions of tables those need. Decides; reads journals, changes nothing.
+
+Kept are, of every branch, its newest commits and all that were current within a window of time; and wherever they
+are: tagged commits, those that branches were taken from, those that later merges will compare with, and those that
+operations in flight stand on.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from omnigraph.clock import parse_instant
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.records import Commit, Floor, Fork, Pin, TableRecord
+from omnigraph.commit.refs import undo
+
+Seqs = Mapping[str, Iterable[int]]
+"""By the path of a journal, numbers of commits in it."""
+Range = tuple[int, int]
+Times = Mapping[tuple[str, int], datetime]
+"""When versions of manifests, by path and number, were made, by the store's clock."""
+Floors = dict[str, Floor]
+"""By journal, its floor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a branch keeps: its newest `commits`, and what was current after `since`."""
+
+    commits: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a branch's history: the journal that has it from `first` on, and what earlier cleanups left of it."""
+
+    path: str
+    first: int
+    floor: Floor
+
+
+class Line:
+    """The history of one branch as of one state: newest first, read once, and only as far as it is asked for."""
+
+    def __init__(
+        self, log: ManifestLog, head: Head, *, is_live: bool, times: Times, floors: Mapping[str, Floor]
+    ) -> None:
+        self.log, self.head, self.is_live = log, head, is_live
+        self._times = times
+        self._unread = log.history(head)
+        self._read: list[Commit] = []
+        self.stretches = tuple(_stretches(log, head, floors))
+
+    @property
+    def path(self) -> str:
+        """The journal of the branch itself."""
+        return self.log.path
+
+    @property
+    def fork(self) -> Fork | None:
+        """Where the branch comes from."""
+        return self.head.snapshot.manifest.fork
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest commit."""
+        return self.head.snapshot.commit.seq
+
+    def commits(self) -> Iterator[Commit]:
+        """All commits, newest first, those of the branches that it comes from too."""
+        place = 0
+        while True:
+            if place == len(self._read):
+                commit = next(self._unread, None)
+                if commit is None:
+                    return
+                self._read.append(commit)
+            yield self._read[place]
+            place += 1
+
+    def own(self, lowest: int = 0) -> Iterator[Commit]:
+        """The commits of its own journal, down to a number."""
+        lowest = max(lowest, self.stretches[0].first)
+        for commit in self.commits():
+            if commit.seq < lowest:
+                return
+            yield commit
+
+    def stretch(self, seq: int) -> Stretch:
+        """The part of the history that has a number."""
+        return next(one for one in self.stretches if seq >= one.first)
+
+    def made_at(self, commit: Commit) -> datetime:
+        """When a commit was made, by the store's clock where the version that it made is still there."""
+        part = self.stretch(commit.seq)
+        known = self._times.get((part.path, commit.manifest_version))
+        # The first commit of a branch is its parent's too, and says the version that it made there.
+        return parse_instant(commit.at) if known is None or commit.seq == part.first else known
+
+
+def _stretches(log: ManifestLog, head: Head, floors: Mapping[str, Floor]) -> Iterator[Stretch]:
+    """The parts, newest first. `floors` are the word of earlier cleanups, where a newer one has spoken since."""
+    while True:
+        manifest = head.snapshot.manifest
+        fork = manifest.fork
+        yield Stretch(log.path, -1 if fork is None else fork.seq, floors.get(log.path, manifest.floor))
+        if fork is None:
+            return
+        log = log.parent(fork)
+        head = log.last()
+
+
+# --- what is kept ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to keep of one branch, as of the state that was looked at; everything newer is kept as well."""
+
+    stop: int
+    """The oldest commit of its line that is kept for its age or number, with all that follow it,"""
+    extra: frozenset[int]
+    """and older ones of its own journal that are kept for another reason: none that was collected before."""
+
+    def keeps(self, seq: int, part: Stretch, own: Stretch) -> bool:
+        """Whether a commit of the line is kept, in the branch's own journal or in one that it comes from."""
+        return part.floor.covers(seq) if seq >= self.stop else part is own and seq in self.extra
+
+    @property
+    def lowest(self) -> int:
+        """The oldest commit to look at."""
+        return min((self.stop, *self.extra))
+
+
+def planned(line: Line, policy: Policy, extra: Iterable[int]) -> Plan:
+    """What to keep of a branch; nothing that an earlier cleanup has collected, which may be gone already."""
+    own = line.stretches[0]
+    wanted = frozenset(seq for seq in extra if own.first <= seq <= line.newest and own.floor.covers(seq))
+    stop = line.newest + 1
+    if line.is_live:
+        for number, commit in enumerate(line.commits(), start=1):
+            stop = commit.seq
+            if number >= policy.commits and line.made_at(commit) <= policy.since:
+                break
+    else:
+        wanted |= {line.newest}  # whoever looks into the journal of a deleted branch starts from its end
+    return Plan(stop=stop, extra=frozenset(seq for seq in wanted if seq < stop))
+
+
+def kept_seqs(lines: Mapping[str, Line], plans: Mapping[str, Plan]) -> dict[str, set[int]]:
+    """By journal, every commit that any branch keeps; of a branch that comes from another, some are in that one's."""
+    kept: dict[str, set[int]] = {path: set(plan.extra) for path, plan in plans.items()}
+    for path, plan in plans.items():
+        for commit in lines[path].commits():
+            if commit.seq < plan.stop:
+                break
+            part = lines[path].stretch(commit.seq)
+            if part.floor.covers(commit.seq):
+                kept.setdefault(part.path, set()).add(commit.seq)
+    return kept
+
+
+def ranges(seqs: Iterable[int]) -> list[Range]:
+    """The same numbers as ranges, oldest first."""
+    found: list[Range] = []
+    for seq in sorted(set(seqs)):
+        if found and found[-1][1] == seq - 1:
+            found[-1] = (found[-1][0], seq)
+        else:
+            found.append((seq, seq))
+    return found
+
+
+def floor_of(kept: Iterable[int], newest: int, *, epoch: int, version: int, boundary: str) -> Floor:
+    """The floor that says of a journal which commits are kept, `newest` and all that follow it among them."""
+    *older, last = ranges({*kept, newest})
+    return Floor(epoch=epoch, lowest_version=version, staged_before=boundary, kept_from=last[0], kept=tuple(older))
+
+
+# --- where merges will look ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MergePoint:
+    """A commit of the journal `into` has merged the commit `seq` of the journal `path`."""
+
+    into: str
+    at: int
+    path: str
+    seq: int
+    branch: str = field(compare=False)
+
+
+def merge_points(line: Line, lowest: int) -> list[MergePoint]:
+    """The merges in a branch's own journal, back to a number."""
+    return [
+        MergePoint(line.path, commit.seq, commit.merged_from.path, commit.merged_from.seq, commit.merged_from.branch)
+        for commit in line.own(lowest)
+        if commit.merged_from is not None
+    ]
+
+
+def merge_bases(points: Sequence[MergePoint], forks: AbstractSet[tuple[str, int]]) -> dict[str, set[int]]:
+    """The merged commits that may be what two branches have in common: by journal.
+
+    A best common ancestor of two branches has two children that lead to them, so one of these is the first commit of a
+    branch, or a merge. Of several merges of one journal into another the newest counts, as seen from the end of that
+    one, and from each place where a branch was taken from it.
+    """
+    found: dict[str, set[int]] = {}
+    places: set[tuple[str, int | None]] = {(one.into, None) for one in points}
+    for into, end in places | forks:
+        newest: dict[str, MergePoint] = {}
+        for one in points:
+            if one.into == into and (end is None or one.at <= end):
+                newest[one.path] = max(newest.get(one.path, one), one, key=lambda point: point.at)
+        for one in newest.values():
+            found.setdefault(one.path, set()).add(one.seq)
+    return found
+
+
+def shared_sources(points: Iterable[MergePoint]) -> dict[str, str]:
+    """The journals that were merged into two others or more, with their branches: what those have in common."""
+    into: dict[str, set[str]] = {}
+    branches: dict[str, str] = {}
+    for one in points:
+        into.setdefault(one.path, set()).add(one.into)
+        branches[one.path] = one.branch
+    return {path: branches[path] for path, targets in into.items() if len(targets) > 1}
+
+
+# --- what that needs -------------------------------------------------------------------------------
+
+
+def marked(line: Line, plan: Plan) -> set[tuple[str, int]]:
+    """The versions of tables, by path and number, that the kept states of a branch are made of.
+
+    States that were kept as of an earlier look are kept, and all newer ones. What was dropped for good since a state is
+    not part of it any more.
+    """
+    manifest = line.head.snapshot.manifest
+    tables: dict[str, TableRecord] = dict(manifest.tables)
+    pins: dict[str, Pin] = dict(manifest.pins)
+    lost: set[str] = set()
+    found: set[tuple[str, int]] = set()
+    own = line.stretches[0]
+    fresh: Iterable[str] = tuple(pins)
+    """The tables whose pins are not known to be marked yet."""
+    for commit in line.commits():
+        if commit.seq < plan.lowest:
+            break
+        if plan.keeps(commit.seq, line.stretch(commit.seq), own):
+            there = (pins[key] for key in fresh if key in pins)
+            found |= {(pin.path, pin.version) for pin in there if pin.path not in lost}
+            fresh = ()
+        lost |= {purge.path for purge in commit.purged}
+        undo(commit, tables, pins, {})
+        fresh = tuple(dict.fromkeys((*fresh, *(change.table_key for change in commit.changes))))
+    return found

@@ -1,0 +1,78 @@
+"""What can be wrong with a tag: its name, its being there or not."""
+
+from omnigraph.errors import MOST_NAMES, Kind, OmnigraphError
+
+
+class BadTagNameError(OmnigraphError):
+    """A name that no tag may have."""
+
+    kind = Kind.INVALID
+    code = "bad_tag_name"
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+    def __str__(self) -> str:
+        return f"`{self.name}` can't be the name of a tag: {self.reason}"
+
+
+class TagExistsError(OmnigraphError):
+    """The name is a tag's already, and one name means one state."""
+
+    kind = Kind.CONFLICT
+    code = "tag_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return (
+            f"the graph has a tag `{self.name}` already; choose another name,"
+            f" or delete it with `omnigraph tag delete {self.name}`"
+        )
+
+
+class TagMissingError(OmnigraphError):
+    """The graph has no tag of that name; `known` are those it has, `near` is the one that was likely meant."""
+
+    kind = Kind.NOT_FOUND
+    code = "tag_not_found"
+
+    def __init__(self, name: str, known: tuple[str, ...], near: str | None = None) -> None:
+        super().__init__(name, known, near)
+        self.name, self.known, self.near = name, known, near
+
+    def facts(self) -> dict[str, object]:
+        """The name, and those there are."""
+        return {"name": self.name, "known": list(self.known), "near": self.near}
+
+    def __str__(self) -> str:
+        return f"the graph has no tag `{self.name}`; {self._way_out()}"
+
+    def _way_out(self) -> str:
+        if self.near:
+            return f"did you mean `{self.near}`?"
+        if not self.known:
+            return "it has none"
+        more = len(self.known) - MOST_NAMES
+        rest = f" and {more} more" if more > 0 else ""
+        return f"it has {', '.join(f'`{name}`' for name in self.known[:MOST_NAMES])}{rest}"
+
+
+class TagOutcomeUnknownError(OmnigraphError):
+    """A tag may or may not have been made or deleted: the store stopped answering."""
+
+    kind = Kind.UNAVAILABLE
+    code = "tag_outcome_unknown"
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+    def __str__(self) -> str:
+        return (
+            f"what became of the tag `{self.name}` is not known: the store stopped answering ({self.reason})."
+            " `omnigraph tag list` tells once it answers again"
+        )

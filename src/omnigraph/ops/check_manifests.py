@@ -1,0 +1,299 @@
+"""The manifests of a graph: every branch has its own, whole, and its history leads to what it shows."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
+from omnigraph.commit.going_back import asides, unfinished
+from omnigraph.commit.manifest import ManifestCorruptError
+from omnigraph.commit.manifest_log import Head, NotAGraphError
+from omnigraph.commit.records import MAIN, BranchRecord, Commit, Manifest
+from omnigraph.errors import OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.findings import Finding
+from omnigraph.ops.indexes import types_of
+from omnigraph.ops.session import Session
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.codec import fingerprint
+from omnigraph.storage.inspection import DamagedError
+from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY
+from omnigraph.storage.objects import ObjectMissingError
+from omnigraph.storage.store import Store
+
+_CODES = {
+    ManifestFaultKind.MISSING: "branch_manifest_missing",
+    ManifestFaultKind.FORMAT: "format_refused",
+    ManifestFaultKind.VERSION: "manifest_damaged",
+    ManifestFaultKind.CONTENT: "manifest_damaged",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchState:
+    """A branch whose newest whole state could be read, with its schema where that could be too."""
+
+    name: str
+    head: Head
+    is_newest: bool
+    """Whether that is the newest state, and not one before a damaged one."""
+    catalog: Catalog | None = None
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What the manifests say, as far as they can be read."""
+
+    states: list[BranchState] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    commits: int = 0
+    is_whole: bool = True
+    """Whether every manifest of the graph could be read, with its history: only then is it known what is unused."""
+
+
+def check_manifests(session: Session, branch: str | None) -> Manifests:
+    """Read the manifest of main and of every other branch, or of only one.
+
+    Raises:
+        NotAGraphError: There is nothing that ever was a graph.
+        BranchMissingError: There is no branch of that name.
+    """
+    found = Manifests()
+    store = session.store
+    main = look_at(store, MAIN, MANIFEST)
+    if main.newest == 0:
+        refuse_no_graph(session)
+        found.is_whole = False
+        found.findings.append(
+            Finding(code="manifest_missing", thing="main", place=MANIFEST, message="there is no manifest")
+        )
+        return found
+    _note_look(found, main)
+    if main.head is None:
+        return found
+    register = main.head.snapshot.manifest.branches
+    known = (MAIN, *sorted(main.head.snapshot.manifest.live_branches))
+    if branch is not None and branch not in known:
+        raise BranchMissingError(branch, known, closest(branch, known))
+    chosen = [look for look in (main, *_branch_looks(store, register, found, branch)) if branch in (None, look.branch)]
+    tagged = {tag.commit_id for tag in main.head.snapshot.manifest.tags.values()}
+    aside = asides(store)
+    for look in chosen:
+        if look.head is not None:
+            found.findings += _unfinished(aside, look)
+            tagged -= _check_journal(store, look, look.head, tagged, found)
+            found.states.append(_state(session, look, look.head, found))
+    if branch is None:
+        _check_tags(main.head.snapshot.manifest, tagged, found)
+        found.findings += _unregistered(store, register)
+        found.findings += _schema_copy(store, main.head.snapshot.manifest)
+    return found
+
+
+def refuse_no_graph(session: Session) -> None:
+    """NotAGraphError, or the like, when there is nothing left of a graph either."""
+    left = {NODES, EDGES, BRANCHES, AUDIT} & set(session.store.objects.children())
+    try:
+        session.log.latest()
+    except NotAGraphError:
+        if not left:
+            raise
+
+
+def _branch_looks(
+    store: Store, register: Mapping[str, BranchRecord], found: Manifests, branch: str | None
+) -> Iterator[ManifestLook]:
+    """A look at the manifest of every other branch, or of the one that was chosen."""
+    for name, record in sorted(register.items()):
+        if branch not in (None, name):
+            continue
+        if record.is_deleted:
+            message = f"the branch `{name}` was deleted, and its row is still in the register"
+            found.findings.append(
+                Finding(code="branch_half_deleted", thing=name, place=record.path, message=message, branches=(name,))
+            )
+            continue
+        look = look_at(store, name, record.path)
+        _note_look(found, look)
+        found.findings += _mismatch(record, look)
+        yield look
+
+
+def _note_look(found: Manifests, look: ManifestLook) -> None:
+    fault = look.fault
+    if fault is None:
+        return
+    found.is_whole = False
+    found.findings.append(
+        Finding(
+            code=_CODES[fault.kind],
+            thing=look.branch,
+            place=fault.place,
+            message=_told(look, fault),
+            branches=(look.branch,),
+        )
+    )
+
+
+def _told(look: ManifestLook, fault: ManifestFault) -> str:
+    if fault.kind is ManifestFaultKind.FORMAT:
+        return fault.reason
+    if fault.kind is ManifestFaultKind.MISSING:
+        return f"the branch `{look.branch}` has no manifest"
+    told = f"version {look.newest} of the manifest of `{look.branch}` can't be used: {fault.reason}"
+    if look.head is None:
+        return f"{told}; no earlier version is whole"
+    snapshot = look.head.snapshot
+    return (
+        f"{told}; version {snapshot.manifest_version} is whole, of commit {snapshot.commit.id} at {snapshot.commit.at}"
+    )
+
+
+def _unfinished(aside: Mapping[str, int], look: ManifestLook) -> Iterator[Finding]:
+    highest = unfinished(aside, look)
+    if highest is not None:
+        message = f"the manifest of `{look.branch}` went back from version {highest}, and no commit says so yet"
+        yield Finding(
+            code="repair_unfinished", thing=look.branch, place=look.path, message=message, branches=(look.branch,)
+        )
+
+
+def _mismatch(record: BranchRecord, look: ManifestLook) -> Iterator[Finding]:
+    """The register's row and the branch's own manifest tell of the same branch."""
+    if look.head is None:
+        return
+    fork = look.head.snapshot.manifest.fork
+    said = None if fork is None else (fork.branch, fork.branch_id, fork.parent_branch, fork.commit_id)
+    if said != (record.name, record.id, record.parent_branch, record.parent_commit):
+        message = f"the manifest of `{record.name}` says that it is {'main' if fork is None else f'`{fork.branch}`'}"
+        if fork is not None and fork.branch == record.name:
+            message = f"the manifest of `{record.name}` says that it was taken from something else"
+    elif fork is not None and fork.is_closed:
+        message = f"the manifest of `{record.name}` was closed, as that of a deleted branch"
+    else:
+        return
+    yield Finding(
+        code="branch_mismatch", thing=record.name, place=record.path, message=message, branches=(record.name,)
+    )
+
+
+# --- history ---------------------------------------------------------------------------------------------
+
+
+def _check_journal(store: Store, look: ManifestLook, head: Head, wanted: set[str], found: Manifests) -> set[str]:
+    """Read a branch's own commits back to where it began; which of the wanted are among them."""
+    met: set[str] = set()
+    fold = _Fold(head.snapshot.manifest)
+    fork = head.snapshot.manifest.fork
+    try:
+        for commit in own_commits(head, store):
+            found.commits += fork is None or commit.seq > fork.seq
+            met |= {commit.id} & wanted
+            fold.undo(commit)
+    except (DamagedError, ManifestCorruptError) as error:
+        found.is_whole = False
+        place = error.place if isinstance(error, DamagedError) else look.path
+        found.findings.append(
+            Finding(
+                code="journal_damaged",
+                thing=look.branch,
+                place=place,
+                message=f"the history of `{look.branch}` can't be read to its beginning: {error.reason}",
+                branches=(look.branch,),
+            )
+        )
+        return wanted  # what is behind that is not known, so nothing is said of it
+    return met
+
+
+class _Fold:
+    """The pins and the schema of a state, undone commit by commit: each must lead to what was there after it."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._pins = {key: str(pin.version) for key, pin in manifest.pins.items()}
+        self._schema: str | None = manifest.schema.id
+
+    def undo(self, commit: Commit) -> None:
+        for change in commit.changes:
+            if change.after != self._pins.get(change.table_key):
+                there = self._pins.get(change.table_key, "no version")
+                raise ManifestCorruptError(
+                    f"commit `{commit.id}` left {change.table_key} at {change.after or 'no version'}, and what follows"
+                    f" it found {there}"
+                )
+            if change.before is None:
+                self._pins.pop(change.table_key, None)
+            else:
+                self._pins[change.table_key] = change.before
+        if commit.schema_after is not None:
+            if commit.schema_after != self._schema:
+                raise ManifestCorruptError(
+                    f"commit `{commit.id}` accepted the schema {commit.schema_after}, and what follows it found"
+                    f" {self._schema}"
+                )
+            self._schema = commit.schema_before
+
+
+def _check_tags(manifest: Manifest, missed: set[str], found: Manifests) -> None:
+    live = {MAIN, *manifest.live_branches}
+    for name, tag in sorted(manifest.tags.items()):
+        if tag.commit_id in missed and tag.branch in live:
+            message = f"the tag `{name}` names commit {tag.commit_id}, which `{tag.branch}` does not have"
+            found.findings.append(Finding(code="tag_dangling", thing=name, place=MANIFEST, message=message))
+
+
+# --- schemas ---------------------------------------------------------------------------------------------
+
+
+def _state(session: Session, look: ManifestLook, head: Head, found: Manifests) -> BranchState:
+    """The branch with its schema, which must be the one that was accepted, and have a table for every type."""
+    record = head.snapshot.manifest.schema
+    catalog: Catalog | None = None
+    message = None
+    try:
+        catalog = session.catalog(head.snapshot)
+    except OmnigraphError as error:
+        message = f"the schema {record.id} of `{look.branch}` can't be decoded: {error}"
+    if catalog is not None and fingerprint(catalog) != record.fingerprint:
+        message = f"the schema {record.id} of `{look.branch}` is not the one that was accepted"
+    if message is not None:
+        found.findings.append(
+            Finding(
+                code="schema_unreadable", thing=look.branch, place=look.path, message=message, branches=(look.branch,)
+            )
+        )
+    if catalog is not None:
+        found.findings += _tables_of(look, head, catalog)
+    return BranchState(name=look.branch, head=head, is_newest=look.fault is None, catalog=catalog)
+
+
+def _tables_of(look: ManifestLook, head: Head, catalog: Catalog) -> Iterable[Finding]:
+    declared = types_of(catalog).keys()
+    for key in sorted(declared ^ head.snapshot.pins.keys()):
+        told = "is declared, and has no table" if key in declared else "is a table of no type"
+        message = f"{key} of `{look.branch}` {told}"
+        yield Finding(code="table_unregistered", thing=key, place=look.path, message=message, branches=(look.branch,))
+
+
+def _schema_copy(store: Store, manifest: Manifest) -> Iterator[Finding]:
+    try:
+        text = store.objects.get(SCHEMA_COPY).data.decode(errors="replace")
+    except ObjectMissingError:
+        message = "the readable copy of the schema is gone"
+    else:
+        if text == manifest.schema.source:
+            return
+        message = "the readable copy of the schema is not what main has accepted"
+    yield Finding(code="schema_copy_differs", thing="main", place=SCHEMA_COPY, message=message)
+
+
+def _unregistered(store: Store, register: Mapping[str, BranchRecord]) -> Iterator[Finding]:
+    """Manifests that no row names, but for those of deleted branches, which others may have merged."""
+    known = {record.path for record in register.values()}
+    paths = {"/".join(info.key.split("/", 2)[:2]) for info in store.objects.list_under(BRANCHES)}
+    for path in sorted(paths - known):
+        look = look_at(store, path, path)
+        if look.head is not None and look.head.snapshot.manifest.is_closed:
+            continue
+        message = "no branch has this manifest"
+        yield Finding(code="manifest_unregistered", thing=path, place=path, message=message)

@@ -1,0 +1,326 @@
+"""Clean up: collect what no kept commit needs any more. The only verb that removes files of tables.
+
+    plan     which commits are kept; everything is listed, and sorted into needed and garbage
+    floor    every branch is told what goes, main last: from here on nobody can build on it
+    mark     the kept commits again, with all that came since: what they need
+    sweep    what was garbage before the floor and is behind it, is old, and is named by nobody at work
+
+Each table is swept by itself, and one that fails does not keep the others from it. A run that dies anywhere leaves a
+graph that can be read; the next run goes on.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from omnigraph.clock import instant_text
+from omnigraph.commit.collection import MOST_PLANS, Journals, gathered, publish_floor
+from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.retention import Floors, Policy, Times
+from omnigraph.commit.sidecar import store_now
+from omnigraph.errors import OmnigraphError
+from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.cleanup_files import Ground, Listing, Named, Place, list_graph, named_by_operations
+from omnigraph.ops.open import heal
+from omnigraph.ops.session import Session
+from omnigraph.policy import Action
+from omnigraph.storage.collector import Sorted, remove
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.objects import ObjectInfo
+from omnigraph.telemetry import log
+
+GRACE = timedelta(days=1)
+"""How long what is not needed any more stays, for those who are still at it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupProgress:
+    """How far it is: the table that was done last, and how many of how many are."""
+
+    table_key: str
+    done: int
+    total: int
+    bytes_removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupCall:
+    """What to keep: so many commits of each branch, all that were current within a time, or both."""
+
+    keep: int | None = None
+    older_than: timedelta | None = None
+    grace: timedelta = GRACE
+    is_confirmed: bool = False
+    progress: Callable[[CleanupProgress], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptBranch:
+    """What becomes of a branch's own commits."""
+
+    branch: str
+    commits_kept: int
+    commits_collected: int
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "branch": self.branch,
+            "commits_kept": self.commits_kept,
+            "commits_collected": self.commits_collected,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptTable:
+    """What was removed of a table, or of a manifest; in a preview, what would be."""
+
+    table_key: str
+    location: str
+    files_removed: int = 0
+    bytes_removed: int = 0
+    old_versions_removed: int = 0
+    error: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "table_key": self.table_key,
+            "location": self.location,
+            "files_removed": self.files_removed,
+            "bytes_removed": self.bytes_removed,
+            "old_versions_removed": self.old_versions_removed,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupResult:
+    """What was kept and removed. A preview says what would be, and has changed nothing."""
+
+    is_preview: bool
+    before: str
+    """Only files older than this were looked at, by the store's clock."""
+    epoch: int | None
+    """The number of this cleanup; None when nothing was removed."""
+    branches: tuple[SweptBranch, ...]
+    tables: tuple[SweptTable, ...]
+    """Every table and manifest of which something goes, or that could not be cleaned up."""
+    unknown_files: tuple[str, ...]
+    """Files that are nothing of a graph's; they are left alone."""
+    versions_read: int
+
+    @property
+    def bytes_removed(self) -> int:
+        """All bytes that went."""
+        return sum(one.bytes_removed for one in self.tables)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether some table could not be cleaned up; the others were."""
+        return any(one.error is not None for one in self.tables)
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "preview": self.is_preview,
+            "before": self.before,
+            "epoch": self.epoch,
+            "bytes_removed": self.bytes_removed,
+            "branches": [one.to_json() for one in self.branches],
+            "tables": [one.to_json() for one in self.tables],
+            "unknown_files": list(self.unknown_files),
+            "versions_read": self.versions_read,
+        }
+
+
+def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
+    """Collect what is not kept, or say what that would be.
+
+    Raises:
+        BadArgumentError: Neither a number nor a time is given, or one that makes no sense.
+        ConflictError: Another cleanup is at work, or branches and tags kept coming and going.
+    """
+    session.allow_on_graph(Action.MAINTAIN)
+    _check(call)
+    if call.is_confirmed:
+        session.check_writable()
+        heal(session, session.branches.main.latest())
+    return _Cleanup(session, call).run()
+
+
+def _check(call: CleanupCall) -> None:
+    if call.keep is None and call.older_than is None:
+        raise BadArgumentError("keep", "None", "say how many commits of each branch to keep, or give `older_than`")
+    if call.keep is not None and call.keep < 1:
+        raise BadArgumentError("keep", str(call.keep), "the newest commit of a branch is always kept: give 1 or more")
+    for name, value in (("older_than", call.older_than), ("grace", call.grace)):
+        if value is not None and value < timedelta():
+            raise BadArgumentError(name, str(value), "it is a length of time")
+
+
+class _Cleanup:
+    """One run."""
+
+    def __init__(self, session: Session, call: CleanupCall) -> None:
+        self._session, self._call, self._faults = session, call, session.runtime.faults
+        store = session.store
+        now = store.runtime.clock.now() if session.is_read_only else store_now(store)
+        self._before = now - call.grace
+        window = max(call.older_than or timedelta(), call.grace)
+        self._policy = Policy(commits=call.keep or 1, since=now - window)
+        self._floors: Floors = {}
+        """By journal, what earlier cleanups had left when this one began."""
+        self._ground = Ground(session, now, call.grace)
+
+    def run(self) -> CleanupResult:
+        """Plan; and unless it is a preview, or there is nothing to do: floor, mark, sweep."""
+        listing = list_graph(self._session.store)
+        journals = self._gathered(listing.times)
+        found = self._sorted(listing, journals)
+        self._faults.reach("cleanup.listed")
+        if not self._call.is_confirmed:
+            return self._result(journals, listing, {place: _swept(place, one) for place, one in found.items()}, None)
+        if not any(isinstance(one, Sorted) and one.garbage for one in found.values()):
+            failed = {place: _swept(place, one) for place, one in found.items() if not isinstance(one, Sorted)}
+            return self._result(journals, listing, failed, None)
+        epoch, journals = self._publish(listing.times, journals)
+        later = self._gathered(listing.times)
+        plans = {path: journals.plans.get(path, plan) for path, plan in later.plans.items()}
+        later = Journals(later.main, {**journals.lines, **later.lines}, {**journals.plans, **plans}, later.kept)
+        versions, named = later.versions(), named_by_operations(self._session.store)
+        self._faults.reach("cleanup.marked")
+        return self._result(journals, listing, self._sweep(found, later, versions, named), epoch)
+
+    def _gathered(self, times: Times) -> Journals:
+        """All journals as they are now. What an earlier cleanup collected stays so; what this one says may change."""
+        session = self._session
+        sidecars = named_by_operations(session.store).sidecars
+        main = session.branches.main.latest()
+        found = gathered(session.branches, main, sidecars, self._policy, times, self._floors)
+        for path, line in found.lines.items():
+            self._floors.setdefault(path, line.head.snapshot.manifest.floor)
+        return found
+
+    def _sorted(self, listing: Listing, journals: Journals) -> dict[Place, Sorted | OmnigraphError]:
+        """By place, what is garbage now; or why that can't be told."""
+        versions, named = journals.versions(), named_by_operations(self._session.store)
+        return {place: self._judged(place, files, journals, versions, named) for place, files in listing.places.items()}
+
+    def _judged(
+        self,
+        place: Place,
+        files: Iterable[ObjectInfo],
+        journals: Journals,
+        versions: Mapping[str, Collection[int]],
+        named: Named,
+    ) -> Sorted | OmnigraphError:
+        try:
+            return self._ground.sort(place, list(files), journals, versions, named)
+        except OmnigraphError as error:
+            log.warning("%s is not cleaned up: %s", place.path, error)
+            return error
+
+    # --- floor -------------------------------------------------------------------------------------
+
+    def _publish(self, times: Times, journals: Journals) -> tuple[int, Journals]:
+        """Tell every branch what goes, main last; planned again while branches or tags come and go."""
+        epoch = journals.epoch + 1
+        ours: set[str] = set()
+        for _ in range(MOST_PLANS):
+            for line in journals.live:
+                is_done = publish_floor(line, journals, epoch, instant_text(self._before), is_ours=line.path in ours)
+                if not is_done:
+                    break
+                ours.add(line.path)
+                if line.path == MANIFEST:
+                    self._faults.reach("cleanup.floor")
+                else:
+                    self._faults.reach("cleanup.floored")
+            else:
+                return epoch, journals
+            journals = self._gathered(times)
+        raise ConflictError("branches", "to stay as they are", "others", "branches and tags kept coming and going")
+
+    # --- sweep -------------------------------------------------------------------------------------
+
+    def _sweep(
+        self,
+        found: Mapping[Place, Sorted | OmnigraphError],
+        journals: Journals,
+        versions: Mapping[str, Collection[int]],
+        named: Named,
+    ) -> dict[Place, SweptTable]:
+        swept: dict[Place, SweptTable] = {}
+        total = 0
+        for number, (place, before) in enumerate(found.items(), start=1):
+            if isinstance(before, OmnigraphError):
+                swept[place] = _swept(place, before)
+            elif before.garbage:
+                swept[place] = self._swept_place(place, before, journals, versions, named)
+            else:
+                continue
+            total += swept[place].bytes_removed
+            self._faults.reach("cleanup.swept")
+            if self._call.progress is not None:
+                table_key = self._ground.table_key(place, journals)
+                self._call.progress(
+                    CleanupProgress(table_key=table_key, done=number, total=len(found), bytes_removed=total)
+                )
+        return swept
+
+    def _swept_place(
+        self, place: Place, before: Sorted, journals: Journals, versions: Mapping[str, Collection[int]], named: Named
+    ) -> SweptTable:
+        """Remove what is garbage still, by a new listing and by what is kept now."""
+        gone: list[ObjectInfo] = []
+        error: OmnigraphError | None = None
+        try:
+            files = self._session.store.objects.list_under(place.path)
+            now = self._ground.sort(place, files, journals, versions, named)
+            remove(self._session.store, before.still(now.garbage).garbage, gone.append)
+        except OmnigraphError as failure:
+            log.warning("%s was not cleaned up: %s", place.path, failure)
+            error = failure
+        done = _swept(place, Sorted(tuple(gone)))
+        return done if error is None else replace(done, error=str(error))
+
+    # --- report ------------------------------------------------------------------------------------
+
+    def _result(
+        self, journals: Journals, listing: Listing, swept: Mapping[Place, SweptTable], epoch: int | None
+    ) -> CleanupResult:
+        tables = [
+            replace(one, table_key=self._ground.table_key(place, journals))
+            for place, one in swept.items()
+            if one.files_removed or one.error is not None
+        ]
+        branches = [
+            SweptBranch(
+                branch=line.log.branch,
+                commits_kept=len(journals.kept.get(line.path, ())),
+                commits_collected=journals.collected(line),
+            )
+            for line in reversed(journals.live)
+        ]
+        return CleanupResult(
+            is_preview=not self._call.is_confirmed,
+            before=instant_text(self._before),
+            epoch=epoch,
+            branches=tuple(branches),
+            tables=tuple(tables),
+            unknown_files=tuple(sorted({*listing.strangers, *self._ground.strangers})),
+            versions_read=self._ground.versions_read,
+        )
+
+
+def _swept(place: Place, found: Sorted | OmnigraphError) -> SweptTable:
+    if isinstance(found, OmnigraphError):
+        return SweptTable(table_key=place.path, location=place.path, error=str(found))
+    return SweptTable(
+        table_key=place.path,
+        location=place.path,
+        files_removed=len(found.garbage),
+        bytes_removed=found.nbytes,
+        old_versions_removed=found.versions,
+    )

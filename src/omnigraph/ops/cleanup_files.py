@@ -1,0 +1,221 @@
+"""What lies where below a graph's root, and what of it cleanup may take: each place by its own rule."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from omnigraph.commit.collection import Journals
+from omnigraph.commit.freshness import RECENT_SECONDS
+from omnigraph.commit.notes import noted_files
+from omnigraph.commit.sidecar import Sidecar, list_sidecars
+from omnigraph.ops.cleanup_derived import sort_derived
+from omnigraph.ops.session import Session
+from omnigraph.storage.collector import Part, Rules, Sorted, is_older, part_of, sort_line, sort_table
+from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.storage.layout import (
+    AUDIT,
+    BRANCHES,
+    DERIVED,
+    EDGES,
+    MANIFEST,
+    NODES,
+    TOP_LEVEL,
+    version_file,
+    version_number,
+)
+from omnigraph.storage.objects import ObjectInfo, ObjectMissingError
+from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
+from omnigraph.storage.store import Store
+
+LEAST_GRACE = timedelta(seconds=6 * RECENT_SECONDS)
+"""How long the manifest of a deleted branch stays at least: writers that sleep for less don't look whether it does."""
+_TABLE_FILE = re.compile(rf"(?:{NODES}|{EDGES})/[0-9A-Za-z_-]+/[0-9A-Za-z_./#-]+")
+
+
+class Rule(Enum):
+    """How a place is cleaned up."""
+
+    TABLE = "table"
+    """Rows, in versions that manifests pin."""
+    LINE = "line"
+    """A manifest, or the audit of recoveries: the newest versions, and a fence of older ones."""
+    DERIVED = "derived"
+    """What was derived from tables, and can be again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Lance dataset below the root, or all objects of a kind."""
+
+    path: str
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Everything there is: by place its files; and what belongs to no place."""
+
+    places: Mapping[Place, Sequence[ObjectInfo]]
+    strangers: tuple[str, ...]
+
+    @property
+    def times(self) -> dict[tuple[str, int], datetime]:
+        """When each version of a manifest was made."""
+        return {
+            (place.path, version_number(info.key)): info.modified
+            for place, files in self.places.items()
+            if place.rule is Rule.LINE
+            for info in files
+            if info.key.endswith(".manifest")
+        }
+
+
+def list_graph(store: Store) -> Listing:
+    """List the whole graph, by one request for each room (and page)."""
+    places: dict[Place, list[ObjectInfo]] = {}
+    strangers = [name for name in store.objects.children() if name not in TOP_LEVEL]
+    for room, rule, depth in (
+        (NODES, Rule.TABLE, 2),
+        (EDGES, Rule.TABLE, 2),
+        (MANIFEST, Rule.LINE, 1),
+        (BRANCHES, Rule.LINE, 2),
+        (AUDIT, Rule.LINE, 1),
+        (DERIVED, Rule.DERIVED, 1),
+    ):
+        for info in store.objects.list_under(room):
+            parts = info.key.split("/")
+            if len(parts) > depth:
+                places.setdefault(Place("/".join(parts[:depth]), rule), []).append(info)
+            else:
+                strangers.append(info.key)
+    return Listing(places, tuple(strangers))
+
+
+# --- who is at work --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What operations in flight name, and dead ones until recovery has seen to them: files, and drafts of branches."""
+
+    sidecars: tuple[Sidecar, ...]
+    files: frozenset[str]
+
+    def __contains__(self, key: str) -> bool:
+        """Whether a file is spared for somebody's sake."""
+        drafts = (one.manifest_path for one in self.sidecars if one.manifest_path != MANIFEST)
+        return key in self.files or any(key.startswith(f"{path}/") for path in drafts)
+
+
+def named_by_operations(store: Store) -> Named:
+    """What all sidecars and notes name now. One that can't be read spares every file whose name stands in it."""
+    found, broken = list_sidecars(store)
+    files = {file for one in found for file in one.sidecar.files}
+    files |= noted_files(store)
+    for one in broken:
+        try:
+            text = store.objects.get(one.key).data.decode(errors="replace")
+        except ObjectMissingError:
+            continue
+        files.update(_TABLE_FILE.findall(text))
+    return Named(tuple(one.sidecar for one in found), frozenset(files))
+
+
+# --- what can go -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Ground:
+    """Sorts the files of places. Versions never change, so what each is made of is read once."""
+
+    session: Session
+    now: datetime
+    grace: timedelta
+    versions_read: int = 0
+    strangers: set[str] = field(default_factory=set)
+    _known: dict[tuple[str, int], PinnedFiles] = field(default_factory=dict)
+
+    @property
+    def before(self) -> datetime:
+        """Only what is older can go."""
+        return self.now - self.grace
+
+    def sort(
+        self,
+        place: Place,
+        files: Sequence[ObjectInfo],
+        journals: Journals,
+        versions: Mapping[str, Collection[int]],
+        named: Named,
+    ) -> Sorted:
+        """What of a place can go, when these versions of tables are needed.
+
+        Raises:
+            PinUnreadableError, UnknownPartError: It can't be told what some needed version is made of.
+        """
+        rules = Rules(before=self.before, is_named=named.__contains__)
+        if place.rule is Rule.TABLE:
+            found = self._sort_table(place, files, versions.get(place.path, ()), rules)
+        elif place.rule is Rule.LINE:
+            found = self._sort_line(place, files, journals, rules)
+        else:
+            found = sort_derived(self.session, journals, files, rules)
+        self.strangers.update(info.key for info in found.strangers)
+        return found
+
+    def table_key(self, place: Place, journals: Journals) -> str:
+        """The name of a place that people know: a table's key, or the path of what has none."""
+        for line in reversed(journals.live):
+            for key, record in line.head.snapshot.manifest.tables.items():
+                if record.path == place.path:
+                    return key
+            if line.path == place.path:
+                return f"branch:{line.log.branch}"
+        return place.path
+
+    def _sort_table(self, place: Place, files: Sequence[ObjectInfo], wanted: Collection[int], rules: Rules) -> Sorted:
+        parts = [(info, part_of(info.key.removeprefix(f"{place.path}/"))) for info in files]
+        if not any(info.modified < self.before for info, part in parts if part in {Part.VERSION, Part.CONTENT}):
+            needed = PinnedFiles()  # all of it is young: nothing needs to be read
+        else:
+            heads = {version_number(info.key) for info, part in parts if part is Part.HEAD}
+            foreign = [number for number in heads if number > 1]  # the first one is empty
+            needed = self._needed(place.path, [*wanted, *foreign])
+        return sort_table(place.path, files, needed, rules)
+
+    def _sort_line(self, place: Place, files: Sequence[ObjectInfo], journals: Journals, rules: Rules) -> Sorted:
+        """Of a manifest that is looked into: all but a fence. Of another one: everything, when all of it is old."""
+        is_needed = place.path in journals.lines or place.path == AUDIT
+        if not is_needed:
+            is_dead = is_older(files, self.now - max(self.grace, LEAST_GRACE))
+            return sort_line(place.path, files if is_dead else (), PinnedFiles(), rules)
+        made = {version_number(info.key): info for info in files if info.key.endswith(".manifest")}
+        fence = sorted(made, reverse=True)[: max(self.session.handles.store.runtime.options.manifest_versions, 1)]
+        young = [number for number, info in made.items() if info.modified >= self.before]
+        kept = list(dict.fromkeys((*fence, *young)))
+        if not any(info.modified < self.before for info in files):
+            return sort_line(place.path, (), PinnedFiles(), rules)
+        return sort_line(place.path, files, self._needed(place.path, kept, may_go=set(kept) - set(fence[:1])), rules)
+
+    def _needed(self, path: str, versions: Iterable[int], may_go: Iterable[int] = ()) -> PinnedFiles:
+        """The files of several versions. Those that `may_go` are missing when somebody else has just trimmed them."""
+        files: set[str] = set()
+        directories: set[str] = set()
+        passing = set(may_go)
+        for version in versions:
+            parts = self._known.get((path, version))
+            if parts is None:
+                try:
+                    parts = pinned_files(self.session.handles, path, [version])
+                except PinUnreadableError:
+                    is_there = self.session.handles.store.objects.info(f"{path}/{version_file(version)}") is not None
+                    if is_there or version not in passing:
+                        raise
+                    continue
+                self.versions_read += 1
+                self._known[path, version] = parts
+            files |= parts.files
+            directories |= parts.directories
+        return PinnedFiles(frozenset(files), frozenset(directories))

@@ -1,0 +1,247 @@
+"""What a check says: findings, each with a code, what it is about, where that is, and the way out."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Severity(Enum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Something is lost, wrong, or can't be read."""
+    WARNING = "warning"
+    """Nothing is wrong with what is there now, but somebody should look."""
+    NOTE = "note"
+    """Harmless; good to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What all findings of a code have in common."""
+
+    severity: Severity
+    meaning: str
+    way_out: str
+
+
+_REPAIR = "run `omnigraph repair` to see which earlier version can take its place, or put the file back from a backup"
+_RESTORE = "put the file back from a backup; nothing but that brings it back"
+_FIX_ROWS = "change or delete the rows that are named; other tools that write to the tables know no rules"
+_NOTHING = "nothing has to be done"
+
+CODES: dict[str, Code] = {
+    # the manifests
+    "format_refused": Code(
+        Severity.ERROR,
+        "the manifest was written by another format",
+        "export the graph with the release that wrote it, and load it with this one",
+    ),
+    "manifest_missing": Code(
+        Severity.ERROR,
+        "the graph's own manifest is gone: nothing says which versions of the tables belong together",
+        "put `__manifest` back from a backup or a clone",
+    ),
+    "branch_manifest_missing": Code(
+        Severity.ERROR,
+        "a branch is registered, and its manifest is gone",
+        "put it back from a backup; or delete the branch, and make it anew",
+    ),
+    "manifest_damaged": Code(
+        Severity.ERROR,
+        "the newest version of a manifest can't be read, or contradicts itself",
+        "run `omnigraph repair`, which shows the state that it can go back to; or put the file back from a backup",
+    ),
+    "journal_damaged": Code(
+        Severity.ERROR,
+        "a part of the history can't be read, or contradicts itself; the present is not touched by that",
+        "put the file back from a backup; or run `omnigraph repair`, which shows where the history can begin instead",
+    ),
+    "branch_mismatch": Code(
+        Severity.ERROR,
+        "main's register and a branch's own manifest contradict each other",
+        "put both back from one backup; or delete the branch, and make it anew",
+    ),
+    "schema_unreadable": Code(
+        Severity.ERROR, "the accepted schema can't be decoded, or is not the one that was accepted", _RESTORE
+    ),
+    "tag_dangling": Code(
+        Severity.WARNING, "a tag names a commit that its branch does not have", "delete the tag, and make it anew"
+    ),
+    "audit_damaged": Code(
+        Severity.WARNING,
+        "the table of recoveries can't be read; no recovery can be finished without it",
+        "put `_graph_commit_recoveries.lance` back from a backup, or move it away: the next recovery makes a new one",
+    ),
+    "branch_half_deleted": Code(
+        Severity.NOTE,
+        "a branch was deleted by somebody who died before the end",
+        "open the graph for writing: that finishes it",
+    ),
+    "manifest_unregistered": Code(
+        Severity.NOTE,
+        "a manifest that no branch has: whoever made it died before it became one",
+        "nobody sees it; `omnigraph cleanup` collects it",
+    ),
+    "schema_copy_differs": Code(
+        Severity.NOTE,
+        "`_schema.pg`, the readable copy of main's schema, says something else, or is gone; nobody reads it back",
+        "`omnigraph schema show` prints the one that counts",
+    ),
+    "foreign_object": Code(
+        Severity.NOTE, "something below the graph's root is not part of it", "move it away: a graph's place is its own"
+    ),
+    # the tables
+    "version_missing": Code(Severity.ERROR, "the file of a pinned version is gone", _REPAIR),
+    "version_damaged": Code(Severity.ERROR, "the file of a pinned version can't be read", _REPAIR),
+    "file_missing": Code(Severity.ERROR, "a file that a pinned version needs is gone", _REPAIR),
+    "file_damaged": Code(
+        Severity.ERROR, "a file that a pinned version needs has another size, or can't be read", _REPAIR
+    ),
+    "rows_unreadable": Code(Severity.ERROR, "the rows of a pinned version can't be read", _REPAIR),
+    "index_damaged": Code(
+        Severity.ERROR,
+        "an index has lost files, or can't be read; no row is lost by that, but queries that ask it fail",
+        "run `omnigraph repair --confirm`, which drops it, and `omnigraph optimize`, which builds it anew",
+    ),
+    "row_count_differs": Code(
+        Severity.ERROR,
+        "a table has another number of rows than its pin says",
+        "run `omnigraph repair --confirm`, which corrects the pin",
+    ),
+    "columns_differ": Code(
+        Severity.ERROR,
+        "a table does not have the columns that the schema declares, or of another type or size",
+        "run `omnigraph repair`; or export what can be read, and load it into a new graph",
+    ),
+    "table_unregistered": Code(
+        Severity.ERROR, "the schema has a type without a table, or a table stands for no type", _RESTORE
+    ),
+    "unknown_table_part": Code(
+        Severity.WARNING,
+        "a version has parts that omnigraph never writes, and that were not looked at",
+        "see which tool has changed the table; read it with the release that wrote it",
+    ),
+    "past_damaged": Code(
+        Severity.WARNING,
+        "a version that only earlier commits show can't be read any more; the present is not touched by that",
+        "put its files back from a backup, if that past is needed",
+    ),
+    "head_moved": Code(
+        Severity.NOTE,
+        "another tool has written to a table; the graph does not see that, because it reads pinned versions",
+        "nothing has to be done; load what was written there into the graph, if it is wanted",
+    ),
+    "unused_files": Code(
+        Severity.NOTE,
+        "files that no commit of any branch needs: of writes that failed, or of other tools",
+        "`omnigraph cleanup` collects them when they are old enough",
+    ),
+    # the rows
+    "id_null": Code(Severity.ERROR, "a row has no id", _FIX_ROWS),
+    "id_repeated": Code(Severity.ERROR, "an id is there more than once", _FIX_ROWS),
+    "id_not_of_key": Code(Severity.ERROR, "an id is not the one that its key makes", _FIX_ROWS),
+    "end_missing": Code(
+        Severity.ERROR, "an edge leads from or to no node", "delete the edges, or load the nodes again"
+    ),
+    "unique_broken": Code(Severity.ERROR, "two rows hold the same values of a `@unique` group", _FIX_ROWS),
+    "card_broken": Code(Severity.ERROR, "a node has more or fewer edges than `@card` allows", _FIX_ROWS),
+    "value_broken": Code(
+        Severity.ERROR, "a value is missing, or breaks an enum, `@range` or `@check`, or is not finite", _FIX_ROWS
+    ),
+    "index_disagrees": Code(
+        Severity.ERROR,
+        "an index does not find what a scan of its column finds",
+        "run `omnigraph repair --confirm`, which drops it, and `omnigraph optimize`, which builds it anew",
+    ),
+    # operations
+    "sidecar_broken": Code(
+        Severity.WARNING,
+        "a sidecar can't be understood; it blocks nothing, but what its operation left is not cleared up",
+        "see what wrote it, and remove it when that does not run any more",
+    ),
+    "operation_dead": Code(
+        Severity.WARNING,
+        "an operation died before it became visible, and what it left is not cleared up yet",
+        "open the graph for writing: that clears it up",
+    ),
+    "operation_landed": Code(
+        Severity.NOTE,
+        "an operation was published, and died before it removed its sidecar",
+        "nothing is missing; open the graph for writing to have the sidecar removed",
+    ),
+    "operation_in_flight": Code(Severity.NOTE, "an operation is at work", _NOTHING),
+    "repair_unfinished": Code(
+        Severity.WARNING,
+        "a repair took damaged versions of a manifest out of the way, and died before it was published",
+        "run `omnigraph repair --confirm`, which finishes it",
+    ),
+    "version_aside": Code(
+        Severity.NOTE,
+        "a damaged version of a manifest, which a repair has put aside",
+        "remove it when you are sure that it is not needed any more",
+    ),
+    "recovery_leftover": Code(
+        Severity.NOTE,
+        "something below `__recovery` belongs to no operation",
+        "remove it when nothing writes to the graph",
+    ),
+}
+"""Every code of a finding, in the order in which findings are shown."""
+
+_ORDER = {code: place for place, code in enumerate(CODES)}
+_RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was found."""
+
+    code: str
+    thing: str
+    """What it is about: a table's key, a branch, an operation."""
+    place: str
+    """Where: a file or directory below the root."""
+    message: str
+    branches: tuple[str, ...] = ()
+    """The branches that show it; none where it is not a matter of branches."""
+    count: int | None = None
+    """How many rows or files, where they are counted."""
+    nbytes: int | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return CODES[self.code].severity
+
+    @property
+    def way_out(self) -> str:
+        """What can be done about it."""
+        return CODES[self.code].way_out
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """By what findings are sorted: the worst first, then from the manifests to the rows."""
+        return _RANK[self.severity], _ORDER[self.code], self.branches, self.thing, self.place, self.message
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "severity": self.severity.value,
+            "code": self.code,
+            "thing": self.thing,
+            "place": self.place,
+            "branches": list(self.branches),
+            "message": self.message,
+            "count": self.count,
+            "bytes": self.nbytes,
+            "way_out": self.way_out,
+        }
+
+
+def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+    """The findings as they are shown: one that is true of several branches is said once."""
+    branches: dict[Finding, dict[str, None]] = {}
+    for one in findings:
+        branches.setdefault(replace(one, branches=()), {}).update(dict.fromkeys(one.branches))
+    merged = [replace(one, branches=tuple(names)) for one, names in branches.items()]
+    return tuple(sorted(merged, key=lambda one: one.rank))

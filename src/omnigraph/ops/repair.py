@@ -1,0 +1,323 @@
+"""Repair what other tools have damaged: tables go back to versions that can be read, in one commit for each branch.
+
+A preview, unless it is confirmed. No data file is rewritten or removed, so whatever is done can be undone by putting
+the lost files back and reading an earlier commit.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.damage import ManifestFaultKind, ManifestLook, journal_damage, look_at
+from omnigraph.commit.going_back import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError, Move, NewTable
+from omnigraph.commit.publisher import Committed, publish
+from omnigraph.commit.records import MAIN, TableRecord
+from omnigraph.commit.requirement import TableUnchanged
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.actors import check_signature
+from omnigraph.ops.check import anew
+from omnigraph.ops.check_files import list_tables
+from omnigraph.ops.check_manifests import refuse_no_graph
+from omnigraph.ops.indexes import types_of
+from omnigraph.ops.repair_ends import left_dangling
+from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, TablePlan
+from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
+from omnigraph.ops.session import Session
+from omnigraph.policy import Action, ActorDiffersError
+from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.catalog import AnyType, NodeType
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.index_staging import stage_segments, stored_indexes
+from omnigraph.storage.inspection import Listing
+from omnigraph.storage.layout import MANIFEST, table_path
+from omnigraph.telemetry import log as telemetry_log
+
+T = TypeVar("T")
+ATTEMPTS = 10
+"""How often a branch is planned again because others have written to the tables that are repaired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairCall:
+    """What to repair, and whether to do it."""
+
+    branch: str | None = None
+    """Only this branch; None: all."""
+    confirm: bool = False
+    """Publish what loses nothing; else only tell."""
+    force: bool = False
+    """With `confirm`, publish the rest too."""
+    actor: str = "anonymous"
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class _Report:
+    tables: list[TableRepair] = field(default_factory=list)
+    manifests: list[ManifestRepair] = field(default_factory=list)
+    histories: list[HistoryRepair] = field(default_factory=list)
+    moved_heads: dict[str, int] = field(default_factory=dict)
+
+
+def repair(session: Session, call: RepairCall) -> RepairResult:
+    """Find what can't be read, and what can take its place; publish that when it is confirmed.
+
+    Raises:
+        NotAGraphError: There is nothing that ever was a graph.
+        BranchMissingError: There is no branch of that name.
+        ConflictError: Others kept writing to the tables that are repaired.
+    """
+    _allow(session, call)
+    check_signature(call.actor, call.message, None)
+    if call.confirm:
+        session.check_writable()
+    report = _Report()
+    known: Known = {}
+    for look in _looks(anew(session), call.branch):
+        _repair_branch(session, look, call, report, known)
+    return RepairResult(
+        uri=session.uri,
+        is_confirmed=call.confirm,
+        manifests=tuple(report.manifests),
+        tables=tuple(report.tables),
+        histories=tuple(report.histories),
+        moved_heads=report.moved_heads,
+    )
+
+
+def _allow(session: Session, call: RepairCall) -> None:
+    if call.branch is not None:
+        session.allow(Action.MAINTAIN, call.branch, signed=call.actor)
+        return
+    session.allow_on_graph(Action.MAINTAIN)
+    if session.actor is not None and session.actor.name != call.actor:
+        raise ActorDiffersError(session.actor.name, call.actor)
+
+
+def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
+    """The manifest of main, then those of the other branches, or only that of one."""
+    main = look_at(session.store, MAIN, MANIFEST)
+    if main.newest == 0:
+        refuse_no_graph(session)
+    live = {} if main.head is None else main.head.snapshot.manifest.live_branches
+    known = (MAIN, *sorted(live))
+    if branch is not None and branch not in known:
+        raise BranchMissingError(branch, known, closest(branch, known))
+    others = [look_at(session.store, name, live[name].path) for name in known[1:] if branch in (None, name)]
+    return [*([main] if branch in (None, MAIN) else []), *others]
+
+
+def _repair_branch(session: Session, look: ManifestLook, call: RepairCall, report: _Report, known: Known) -> None:
+    if look.fault is not None:
+        done = _repair_manifest(session, look, call)
+        report.manifests.append(done)
+        if look.head is None or (call.confirm and done.outcome is not Outcome.PUBLISHED):
+            return
+    elif call.confirm:
+        _finish_manifest(anew(session), look, call)
+    report.histories += _again(look, lambda: _repair_history(anew(session), look, call))
+    tables, moved = _again(look, lambda: _attempt(anew(session), look, call, known))
+    report.tables += tables
+    report.moved_heads |= moved
+
+
+def _again(look: ManifestLook, attempt: Callable[[], T]) -> T:
+    """Try, and again from the start when somebody else has changed what is repaired."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return attempt()
+        except ConflictError as error:
+            telemetry_log.info("the repair of %s is planned again: %s", look.branch, error)
+    return attempt()
+
+
+# --- a manifest ------------------------------------------------------------------------------------------
+
+
+def _repair_manifest(session: Session, look: ManifestLook, call: RepairCall) -> ManifestRepair:
+    """What was published by the versions that can't be read is not known: going back needs force."""
+    assert look.fault is not None  # noqa: S101 - it is asked only then
+    snapshot = None if look.head is None else look.head.snapshot
+    found = ManifestRepair(
+        branch=look.branch,
+        path=look.path,
+        reason=f"{look.fault.place}: {look.fault.reason}",
+        from_version=look.newest,
+        to_version=None if snapshot is None else snapshot.manifest_version,
+        to_commit=None if snapshot is None else snapshot.commit.id,
+        to_time=None if snapshot is None else snapshot.commit.at,
+    )
+    is_hopeless = snapshot is None or look.fault.kind is ManifestFaultKind.FORMAT
+    if is_hopeless or not call.confirm or not call.force:
+        is_refused = is_hopeless or (call.confirm and not call.force)
+        return replace(found, outcome=Outcome.REFUSED if is_refused else Outcome.PLANNED)
+    put_aside(session.store, look)
+    head = _publish_beyond(anew(session), look, look.newest, call)
+    return replace(found, outcome=Outcome.PUBLISHED, commit_id=head.snapshot.commit.id)
+
+
+def _finish_manifest(session: Session, look: ManifestLook, call: RepairCall) -> None:
+    """Go on where a repair of the manifest has died."""
+    highest = unfinished(asides(session.store), look)
+    if highest is not None:
+        _publish_beyond(session, look, highest, call)
+
+
+def _publish_beyond(session: Session, look: ManifestLook, number: int, call: RepairCall) -> Head:
+    message = call.message or f"went back from version {number} of the manifest, which can't be read"
+    return publish_beyond(_log(session, look), number, actor=call.actor, message=message)
+
+
+def _log(session: Session, look: ManifestLook) -> ManifestLog:
+    """The log of a branch, by which those that it comes from are found too."""
+    if look.path == MANIFEST:
+        return session.log
+    return ManifestLog(session.store, look.branch, look.path)
+
+
+# --- a history ------------------------------------------------------------------------------------------
+
+
+def _repair_history(session: Session, look: ManifestLook, call: RepairCall) -> list[HistoryRepair]:
+    """What a part of the journal said that can't be read is not known: going on without it needs force."""
+    log = _log(session, look)
+    head = _head(log, look, call)
+    damage = journal_damage(head, session.store)
+    if damage is None:
+        return []
+    found = HistoryRepair(
+        branch=look.branch,
+        place=damage.place,
+        reason=damage.reason,
+        oldest_commit=damage.oldest.id,
+        oldest_time=damage.oldest.at,
+    )
+    if not call.confirm:
+        return [found]
+    if not call.force or not damage.lost:
+        return [replace(found, outcome=Outcome.REFUSED)]
+    message = call.message or f"the history before commit {damage.oldest.id} can't be read"
+    made = cut_history(log, head, damage, actor=call.actor, message=message)
+    return [replace(found, outcome=Outcome.PUBLISHED, commit_id=made.snapshot.commit.id)]
+
+
+def _head(log: ManifestLog, look: ManifestLook, call: RepairCall) -> Head:
+    """The newest state of a branch; in a preview of one that can't be read, the newest whole one."""
+    head = log.latest() if call.confirm or look.fault is None else look.head
+    assert head is not None  # noqa: S101 - without one there is nothing to plan
+    return head
+
+
+# --- tables ----------------------------------------------------------------------------------------------
+
+
+def _attempt(
+    session: Session, look: ManifestLook, call: RepairCall, known: Known
+) -> tuple[list[TableRepair], dict[str, int]]:
+    """Plan on the newest state of a branch, and publish what may be."""
+    log = _log(session, look)
+    head = _head(log, look, call)
+    catalog = session.catalog(head.snapshot)
+    types = {key: type_ for key, type_ in types_of(catalog).items() if key in head.snapshot.manifest.pins}
+    listings = list_tables(session)
+    planner = BranchPlanner(session, log, head, listings, known)
+    plans = {
+        key: plan for key, plan in ((key, planner.plan(type_)) for key, type_ in types.items()) if plan is not None
+    }
+    chosen = {key: plan for key, plan in plans.items() if call.force or plan.certainty is Certainty.VERIFIED}
+    dangling = left_dangling(session, head.snapshot, catalog, chosen if call.confirm else plans)
+    done = None
+    if call.confirm and chosen:
+        session.runtime.faults.reach("repair.planned")
+        done = _publish(session, log, head, chosen, types, call)
+    tables = [
+        TableRepair(
+            branch=look.branch,
+            plan=plan,
+            outcome=_outcome(call, is_chosen=key in chosen),
+            commit_id=done.commit.id if done is not None and key in chosen else None,
+            dangling=dangling.get(key, ()),
+        )
+        for key, plan in plans.items()
+    ]
+    return tables, _moved_heads(types, head, listings)
+
+
+def _outcome(call: RepairCall, *, is_chosen: bool) -> Outcome:
+    if not call.confirm:
+        return Outcome.PLANNED
+    return Outcome.PUBLISHED if is_chosen else Outcome.REFUSED
+
+
+def _moved_heads(types: Mapping[str, AnyType], head: Head, listings: Mapping[str, Listing]) -> dict[str, int]:
+    pins = head.snapshot.manifest.pins
+    heads = {key: listings[pins[key].path].moved_head() for key in types if pins[key].path in listings}
+    return {key: newest for key, newest in heads.items() if newest is not None}
+
+
+def _publish(
+    session: Session,
+    log: ManifestLog,
+    head: Head,
+    chosen: Mapping[str, TablePlan],
+    types: Mapping[str, AnyType],
+    call: RepairCall,
+) -> Committed:
+    """One commit of all that was chosen, unless somebody else has written to one of these tables meanwhile."""
+    records = head.snapshot.manifest.tables
+    kept = {key: plan.target for key, plan in chosen.items() if plan.target is not None}
+    moves = [_without_indexes(session, key, chosen[key]) for key in kept if chosen[key].dropped_indexes]
+    made = [_empty_table(session, types[key], records[key]) for key in chosen if key not in kept]
+    plan = CommitPlan(
+        base=head,
+        operation=OPERATION,
+        actor=call.actor,
+        message=call.message or _message(chosen.values()),
+        moves=tuple(moves),
+        adopted={key: Adopted(record=_record(records[key], pin.path), pin=pin) for key, pin in kept.items()},
+        new_tables=tuple(made),
+        requirements=tuple(TableUnchanged(table_key=key) for key in chosen),
+    )
+    return publish(log, session.handles, plan)
+
+
+def _record(record: TableRecord, path: str) -> TableRecord:
+    """The registered table, which may have been another one when it was whole."""
+    return (
+        record
+        if record.path == path
+        else TableRecord(
+            table_key=record.table_key, path=path, identity=record.identity, incarnation=record.incarnation
+        )
+    )
+
+
+def _message(plans: Iterable[TablePlan]) -> str:
+    return ", ".join(f"{plan.pin.table_key}: {plan.remedy.value.replace('_', ' ')}" for plan in plans)
+
+
+def _without_indexes(session: Session, key: str, plan: TablePlan) -> Move:
+    """A version of the table without the indexes that are of no use; its rows are the same files."""
+    assert plan.target is not None  # noqa: S101 - it is asked only then
+    table = Table(session.handles, plan.target.path, plan.target.version)
+    useless = [
+        segment.text
+        for index in stored_indexes(table)
+        for segment in index.segments
+        if index.name in plan.dropped_indexes
+    ]
+    return Move(table_key=key, staged=stage_segments(table, [], useless))
+
+
+def _empty_table(session: Session, type_: AnyType, record: TableRecord) -> NewTable:
+    """A table at a place where there never was one."""
+    kind = "node" if isinstance(type_, NodeType) else "edge"
+    incarnation = record.incarnation + 1
+    while session.store.objects.list_under(table_path(kind, type_.name, incarnation)):
+        incarnation += 1
+    path = table_path(kind, type_.name, incarnation)
+    made = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
+    return NewTable(record=made, schema=arrow_schema(type_))

@@ -1,0 +1,55 @@
+"""Edges that a repair would leave without a node: told before it is done, and never removed by it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from omnigraph.commit.records import Snapshot
+from omnigraph.engine.checking.ends import check_ends
+from omnigraph.engine.view import View
+from omnigraph.ops.repair_plan import Remedy, TablePlan
+from omnigraph.ops.session import Session
+from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.storage.inspection import DamagedError, damage_of
+
+_MOVING = (Remedy.EARLIER_VERSION, Remedy.EMPTY_TABLE)
+
+
+def left_dangling(
+    session: Session, snapshot: Snapshot, catalog: Catalog, plans: Mapping[str, TablePlan]
+) -> dict[str, tuple[str, ...]]:
+    """By the key of a table that is repaired, what is said of edges whose ends are missing once all of that is done.
+
+    A table that can't be read and is not repaired has no edges to speak of.
+    """
+    after = dict(snapshot.manifest.pins)
+    after |= {key: plan.target for key, plan in plans.items() if plan.target is not None}
+    emptied = {key for key, plan in plans.items() if plan.target is None}
+    tables = session.tables(replace(snapshot, manifest=replace(snapshot.manifest, pins=after)))
+    view = View(catalog, tables)
+    found: dict[str, list[str]] = {}
+    for edge in catalog.edges.values():
+        moving = [key for key in _tables_of(edge) if key in plans and plans[key].remedy in _MOVING]
+        if not moving or edge.table_key in emptied:
+            continue
+        for message in _broken(view, edge, emptied):
+            found.setdefault(moving[0], []).append(message)
+    return {key: tuple(messages) for key, messages in found.items()}
+
+
+def _tables_of(edge: EdgeType) -> tuple[str, ...]:
+    return f"node:{edge.source}", f"node:{edge.target}", edge.table_key
+
+
+def _broken(view: View, edge: EdgeType, emptied: set[str]) -> list[str]:
+    table = view.table(edge)
+    try:
+        with damage_of(table.path):
+            if emptied & set(_tables_of(edge)):
+                rows = table.count()
+                return [f"every edge of {edge.name} ({rows:,}) without a node"] if rows else []
+            broken = [one for one in check_ends(view, edge) if one.rule == "end_missing"]
+    except DamagedError:
+        return []  # it is not repaired, so nothing of it can be read either way
+    return [
+        f"{one.count:,} ends of {edge.name} without a node, such as {'; '.join(one.examples[:2])}" for one in broken
+    ]

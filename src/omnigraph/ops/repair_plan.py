@@ -1,0 +1,274 @@
+"""What is wrong with a pinned table, and what can take its place: found by reading, decided without writing."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from omnigraph.commit.manifest import ManifestCorruptError
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.records import Commit, Pin, PinChange
+from omnigraph.engine.checking.columns import differing_columns
+from omnigraph.engine.checking.lookups import check_lookups
+from omnigraph.ops.check_files import table_faults
+from omnigraph.ops.session import Session
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog import AnyType, EdgeType
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.index_staging import stored_indexes
+from omnigraph.storage.inspection import DamagedError, Listing, damage_of
+from omnigraph.storage.pinned_files import UnknownPartError
+
+
+class Certainty(Enum):
+    """How much is known about what a repair would lose."""
+
+    VERIFIED = "verified"
+    """Nothing: every step that is undone left all rows as they were."""
+    SUSPICIOUS = "suspicious"
+    """What some commits did to rows; they are listed."""
+    UNVERIFIABLE = "unverifiable"
+    """It can't be told: no earlier version is whole, or the history is not."""
+
+
+class Remedy(Enum):
+    """What is done about a table."""
+
+    EARLIER_VERSION = "earlier_version"
+    """The newest whole version that it had before is pinned again."""
+    WITHOUT_INDEXES = "without_indexes"
+    """A version without the indexes that are damaged; every row stays."""
+    RIGHT_COUNT = "right_count"
+    """The same version, with the number of rows that it has."""
+    EMPTY_TABLE = "empty_table"
+    """A new table without rows; the old one is left as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostStep:
+    """A commit that is undone for a table."""
+
+    commit_id: str
+    at: str
+    actor: str
+    operation: str
+    rows_before: int
+    rows_after: int
+    is_content: bool
+    """Whether it changed what rows say."""
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "commit_id": self.commit_id,
+            "at": self.at,
+            "actor": self.actor,
+            "operation": self.operation,
+            "rows_before": self.rows_before,
+            "rows_after": self.rows_after,
+            "changed_rows": self.is_content,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """What would be done about one table of one branch, and why."""
+
+    pin: Pin
+    remedy: Remedy
+    certainty: Certainty
+    reasons: tuple[str, ...]
+    """What is wrong with the version that is pinned."""
+    target: Pin | None = None
+    """What is pinned instead; None for a table that has to be made."""
+    dropped_indexes: tuple[str, ...] = ()
+    """Names of indexes that `target` has and that are left out."""
+    lost: tuple[LostStep, ...] = ()
+    """The steps that are undone, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What reading a version has shown."""
+
+    faults: tuple[str, ...]
+    """Why its rows can't all be read; none when they can."""
+    bad_indexes: Mapping[str, str]
+    """Indexes that can't be used, and why."""
+    rows: int
+
+
+class BranchPlanner:
+    """Plans for one state of a branch. Versions are read, and nothing is written."""
+
+    def __init__(
+        self, session: Session, log: ManifestLog, head: Head, listings: Mapping[str, Listing], known: "Known"
+    ) -> None:
+        self._session, self._log, self._head, self._listings, self._known = session, log, head, listings, known
+
+    def plan(self, type_: AnyType) -> TablePlan | None:
+        """What to do about the table of a type; None when it is whole."""
+        pin = self._head.snapshot.manifest.pins[type_.table_key]
+        state = self._state(pin, type_)
+        if state.faults:
+            return self._earlier(pin, type_, state.faults)
+        if state.bad_indexes:
+            return TablePlan(
+                pin=pin,
+                remedy=Remedy.WITHOUT_INDEXES,
+                certainty=Certainty.VERIFIED,
+                reasons=tuple(f"the index {name}: {reason}" for name, reason in sorted(state.bad_indexes.items())),
+                target=_recounted(pin, state),
+                dropped_indexes=tuple(sorted(state.bad_indexes)),
+            )
+        if state.rows != pin.rows:
+            return TablePlan(
+                pin=pin,
+                remedy=Remedy.RIGHT_COUNT,
+                certainty=Certainty.VERIFIED,
+                reasons=(f"it has {state.rows:,} rows, and its pin says {pin.rows:,}",),
+                target=_recounted(pin, state),
+            )
+        return None
+
+    def _earlier(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TablePlan:
+        """The newest version before this one that is whole, along the commits that led to it."""
+        lost: list[LostStep] = []
+        try:
+            for step, before in self._steps(pin):
+                lost.append(step)
+                state = self._state(before, type_)
+                if not state.faults:
+                    is_known = not any(one.is_content for one in lost)
+                    return TablePlan(
+                        pin=pin,
+                        remedy=Remedy.EARLIER_VERSION,
+                        certainty=Certainty.VERIFIED if is_known else Certainty.SUSPICIOUS,
+                        reasons=reasons,
+                        target=_recounted(before, state),
+                        dropped_indexes=tuple(sorted(state.bad_indexes)),
+                        lost=tuple(lost),
+                    )
+        except (DamagedError, ManifestCorruptError) as error:
+            reasons = (*reasons, f"the history before that can't be read: {error.reason}")
+        return TablePlan(
+            pin=pin,
+            remedy=Remedy.EMPTY_TABLE,
+            certainty=Certainty.UNVERIFIABLE,
+            reasons=(*reasons, "no earlier version with the columns of the schema is whole"),
+            lost=tuple(lost),
+        )
+
+    def _steps(self, pin: Pin) -> Iterator[tuple[LostStep, Pin]]:
+        """Each commit that moved the table, newest first, with the pin that it left."""
+        key, path = pin.table_key, pin.path
+        history = self._log.history(self._head)
+        while True:
+            with damage_of(self._log.path):
+                commit = next(history, None)
+            if commit is None:
+                return
+            change = _change_of(commit, key, path)
+            if change is None:
+                continue
+            before = _left(commit, change)
+            if before is None:
+                return  # here the table was made
+            key, path = before.table_key, before.path
+            yield (
+                _lost(commit, change),
+                Pin(table_key=pin.table_key, path=path, version=before.version, rows=before.rows, branch=before.branch),
+            )
+
+    def _state(self, pin: Pin, type_: AnyType) -> _State:
+        """What reading a version shows; it is read once, however many branches have it."""
+        key = (pin.path, pin.version, self._head.snapshot.manifest.schema.id)
+        if key not in self._known:
+            self._known[key] = self._read(pin, type_)
+        return self._known[key]
+
+    def _read(self, pin: Pin, type_: AnyType) -> _State:
+        table = Table(self._session.handles, pin.path, pin.version)
+        listing = self._listings.get(pin.path, Listing(pin.path))
+        try:
+            found = table_faults(table, listing)
+        except UnknownPartError as error:
+            return _State((str(error),), {}, 0)
+        faults = [f"{fault.place}: {fault.reason}" for fault in found if fault.index is None]
+        bad = {fault.index: fault.reason for fault in found if fault.index is not None}
+        if not faults:
+            faults += _unreadable(table, type_)
+        if faults:
+            return _State(tuple(faults), {}, 0)
+        return _State((), {**bad, **dict(_useless_indexes(table, bad))}, table.count())
+
+
+Known: TypeAlias = dict[tuple[str, int, str], _State]
+"""What was read of versions so far: by path, number, and the schema whose columns they should have."""
+
+
+def _recounted(pin: Pin, state: _State) -> Pin:
+    return Pin(table_key=pin.table_key, path=pin.path, version=pin.version, rows=state.rows, branch=pin.branch)
+
+
+def _unreadable(table: Table, type_: AnyType) -> Iterator[str]:
+    """Why ids, and the ends of edges, can't be read, or the columns are not those that the schema has now."""
+    columns = [ID, SRC, DST] if isinstance(type_, EdgeType) else [ID]
+    try:
+        with damage_of(table.path):
+            yield from differing_columns(table, type_)
+            rows = sum(batch.num_rows for batch in table.batches(columns))
+            expected = table.count()
+    except DamagedError as error:
+        yield f"{error.place}: {error.reason}"
+        return
+    if rows != expected:
+        yield f"{table.path}: {rows:,} rows came, and {expected:,} are there"
+
+
+def _useless_indexes(table: Table, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for index in stored_indexes(table):
+        if index.name in known:
+            continue
+        try:
+            with damage_of(f"{table.path}/_indices"):
+                differs = check_lookups(table, index)
+        except DamagedError as error:
+            yield index.name, error.reason
+        else:
+            if differs is not None:
+                yield index.name, str(differs)
+
+
+# --- steps -----------------------------------------------------------------------------------------------
+
+
+def _change_of(commit: Commit, key: str, path: str) -> PinChange | None:
+    """What a commit did to the table that has this key and path after it."""
+    return next((one for one in commit.changes if one.table_key == key and one.path == path), None)
+
+
+def _left(commit: Commit, change: PinChange) -> Pin | None:
+    """The pin that a change left; for a table that was renamed, the one that it had under its old name."""
+    if change.before is None:
+        renamed = next((one for one in commit.changes if one.after is None and one.path == change.path), None)
+        return None if renamed is None or renamed.before is None else _left(commit, renamed)
+    return Pin(
+        table_key=change.table_key,
+        path=change.path if change.replaced is None else change.replaced.path,
+        version=int(change.before),
+        rows=change.rows_before,
+        branch=change.branch_before,
+    )
+
+
+def _lost(commit: Commit, change: PinChange) -> LostStep:
+    return LostStep(
+        commit_id=commit.id,
+        at=commit.at,
+        actor=commit.actor,
+        operation=commit.operation,
+        rows_before=change.rows_before,
+        rows_after=change.rows_after,
+        is_content=not commit.is_maintenance,
+    )

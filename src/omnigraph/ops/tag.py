@@ -1,0 +1,87 @@
+"""Tags: name a state so that cleanup keeps it, list the names, delete one."""
+
+from dataclasses import dataclass
+
+from omnigraph.commit.records import MAIN, TagRecord
+from omnigraph.commit.tag_errors import TagMissingError
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.actors import check_actor
+from omnigraph.ops.session import Session
+from omnigraph.ops.states import located
+from omnigraph.policy import Action, DeniedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for a commit, and the branch that the commit was made on, which may be gone."""
+
+    name: str
+    commit_id: str
+    branch: str
+    created_at: str
+    created_by: str
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "name": self.name,
+            "commit_id": self.commit_id,
+            "branch": self.branch,
+            "created_at": self.created_at,
+            "created_by": self.created_by,
+        }
+
+
+def list_tags(session: Session) -> list[Tag]:
+    """All tags by name, but for those on branches that the session may not read."""
+    return [_tag(record) for record in session.branches.tags.records() if _is_readable(session, record)]
+
+
+def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> Tag:
+    """Name the state that `ref` stands for now: a branch's newest, a commit, a time of a branch, another tag's.
+
+    Raises:
+        BadTagNameError, TagExistsError, BranchExistsError: The name won't do.
+        BranchMissingError, CommitMissingError, CommitCollectedError: There is no such state, or not any more.
+        BranchGoneError: Its branch was deleted meanwhile.
+        TagOutcomeUnknownError: The store stopped answering; the tag may be there.
+    """
+    session.allow(Action.BRANCH_CREATE, name, signed=actor)
+    session.check_writable()
+    check_actor(actor)
+    log, snapshot = located(session, ref)
+    session.allow(Action.READ, log.branch)
+    return _tag(session.branches.tags.create(name, snapshot, log, actor))
+
+
+def delete_tag(session: Session, name: str) -> Tag:
+    """Delete a tag; what it was. Its commit stays until a cleanup takes it.
+
+    Raises:
+        TagMissingError: There is none of that name.
+        TagOutcomeUnknownError: The store stopped answering; the tag may be gone.
+    """
+    session.allow(Action.BRANCH_DELETE, name)
+    session.check_writable()
+    try:
+        return _tag(session.branches.tags.delete(name))
+    except TagMissingError as error:
+        raise TagMissingError(name, error.known, closest(name, error.known)) from None
+
+
+def _is_readable(session: Session, record: TagRecord) -> bool:
+    try:
+        session.allow(Action.READ, record.branch)
+    except DeniedError:
+        return False
+    return True
+
+
+def _tag(record: TagRecord) -> Tag:
+    return Tag(
+        name=record.name,
+        commit_id=record.commit_id,
+        branch=record.branch,
+        created_at=record.created_at,
+        created_by=record.created_by,
+    )
