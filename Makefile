@@ -11,7 +11,7 @@ demo: setup ## a guided tour of what works today
 	@$(BIN)/python examples/tour.py
 
 test: lint ## everything that must hold before a change is merged
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadgroup -m "not soak"
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not soak"
 
 lint: setup ## style, types, the import rule
 	@$(BIN)/ruff check .
@@ -30,7 +30,7 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_reads.py
 
 soak: setup ## the long fuzz and soak profiles
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadgroup -m soak --timeout 3600
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m soak --timeout 3600
 
 fmt: setup ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix .

@@ -193,8 +193,7 @@ def show_imports(root: Path) -> None:
     stages = {
         "Python itself": "pass",
         "numpy and pyarrow": "import numpy, pyarrow",
-        "pandas, which pyarrow imports at its first array where it is installed": "import pyarrow; pyarrow.array([0])",
-        "lance": "import lance",
+        "lance, as this engine imports it: without pandas": "import omnigraph.storage, lance",
         "this engine": "import omnigraph; omnigraph.open_graph",
     }
     print("\ncold, what is imported: ms from the start of the process")

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from math import fsum
+from math import fsum, inf
 from typing import Any, TypeAlias
 
 from omnigraph.query.expr import (
@@ -59,6 +59,10 @@ OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
 }
 
 
+class TooManyError(Exception):
+    """A pattern that this reader, which tries everything, would take too long for."""
+
+
 class SumOverflowError(Exception):
     """A sum that 64 bits can't hold: the query has no answer."""
 
@@ -84,14 +88,17 @@ class Answer:
     is_ordered: bool
 
 
-def answer(query: ReadQuery, graph: PlainGraph, params: Mapping[str, Any] | None = None) -> Answer:
-    """The rows of a read; SumOverflowError when it has none."""
-    return _Reader(query, graph, params or {}).answer()
+def answer(
+    query: ReadQuery, graph: PlainGraph, params: Mapping[str, Any] | None = None, *, most_tried: float = inf
+) -> Answer:
+    """The rows of a read; SumOverflowError when it has none, TooManyError when more bindings would be tried."""
+    return _Reader(query, graph, params or {}, most_tried).answer()
 
 
 class _Reader:
-    def __init__(self, query: ReadQuery, graph: PlainGraph, params: Mapping[str, Any]) -> None:
+    def __init__(self, query: ReadQuery, graph: PlainGraph, params: Mapping[str, Any], most_tried: float = inf) -> None:
         self.query, self.graph, self.params = query, graph, params
+        self.tries_left = most_tried
         self.scores: dict[Expr, dict[str, float]] = {}
 
     def answer(self) -> Answer:
@@ -127,6 +134,9 @@ class _Reader:
             stages.append(self._decidable(conditions, known))
 
         def extend(match: Match, bound: int) -> Iterator[Match]:
+            self.tries_left -= 1
+            if self.tries_left < 0:
+                raise TooManyError
             if not all(holds(match) for holds in stages[bound]):
                 return
             if bound == len(own):

@@ -76,7 +76,10 @@ class Zygote:
 
 
 def _serve() -> None:
-    import omnigraph.graph  # noqa: F401 - imported here so that every child has it already
+    from omnigraph.graph import verbs
+
+    for verb in verbs.__all__:
+        getattr(verbs, verb)  # imported here so that every child has it already
 
     pipes: dict[int, int] = {}
     for line in sys.stdin:

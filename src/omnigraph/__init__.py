@@ -3,10 +3,12 @@
 All but the root of the errors are imported when they are first used, so that `import omnigraph` costs next to nothing.
 """
 
+import gc
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, ServerMissingError
 
 if TYPE_CHECKING:
     from omnigraph.commit.ancestry import MergeBaseGoneError
@@ -18,15 +20,19 @@ if TYPE_CHECKING:
         BranchMissingError,
         BranchOutcomeUnknownError,
     )
+    from omnigraph.commit.claims import CloneBusyError
+    from omnigraph.commit.dropped import DataDroppedError
+    from omnigraph.commit.floor import CommitCollectedError, TooSlowError
     from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
-    from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError
+    from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
     from omnigraph.commit.plan import ConflictError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
     from omnigraph.commit.refs import CommitMissingError
     from omnigraph.commit.repeats import KeyReusedError
     from omnigraph.commit.sidecar import FencedError
+    from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError, TagMissingError, TagOutcomeUnknownError
     from omnigraph.config.environment import BadVariableError
-    from omnigraph.config.opening import create_graph, open_graph
+    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph
     from omnigraph.engine.budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.bulk.incoming import LoadMode
     from omnigraph.engine.bulk.refusals import LoadError
@@ -35,26 +41,39 @@ if TYPE_CHECKING:
     from omnigraph.engine.result import LibraryMissingError, Result
     from omnigraph.engine.writing.violations import ConstraintError
     from omnigraph.errors import NotAMutationError, NotAReadError, QueryAmbiguousError, QueryMissingError
-    from omnigraph.graph import Graph
+    from omnigraph.graph.face import Graph
     from omnigraph.lang.diagnostics import SourceError
     from omnigraph.ops.arguments import BadArgumentError
     from omnigraph.ops.blob import BlobPropertyMissingError, RowMissingError
     from omnigraph.ops.branch import Branch
+    from omnigraph.ops.change_set import ChangeSet, ChangeUnreadableError
+    from omnigraph.ops.changes import ChangeFeed
+    from omnigraph.ops.check import CheckResult
+    from omnigraph.ops.cleanup import CleanupResult
+    from omnigraph.ops.clone import CloneResult, NestedPlacesError
     from omnigraph.ops.create import PlaceTakenError
     from omnigraph.ops.diff import Diff
+    from omnigraph.ops.entity_history import EntityHistory, EntityMissingError, EntityVersion
     from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
-    from omnigraph.ops.history import BadFilterError
+    from omnigraph.ops.history import BadFilterError, CommitPage
     from omnigraph.ops.load_call import LoadResult
     from omnigraph.ops.load_inputs import TypeKindError
     from omnigraph.ops.merge_result import MergeOutcome, MergeResult
     from omnigraph.ops.mutate import MutationResult
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.query import TargetAmbiguousError
+    from omnigraph.ops.repair_result import RepairResult
+    from omnigraph.ops.schema_apply import SchemaResult, SchemaUnfitError, SchemaUnsupportedError
     from omnigraph.ops.session import ReadOnlyError
     from omnigraph.ops.table import TypeMissingError
+    from omnigraph.ops.tag import Tag
     from omnigraph.options import Durability, Options
+    from omnigraph.policy import Action, Actor, DeniedError
     from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
+    from omnigraph.server.client import RemoteGraph, connect
+    from omnigraph.server.policy_cedar import CedarPolicies
+    from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
     from omnigraph.storage.handles import PinUnreadableError
     from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
@@ -62,10 +81,13 @@ if TYPE_CHECKING:
     from omnigraph.storage.uri import BadUriError
 
 __all__ = [
+    "Action",
+    "Actor",
     "AggregateOverflowError",
     "BadArgumentError",
     "BadBranchNameError",
     "BadFilterError",
+    "BadTagNameError",
     "BadUriError",
     "BadVariableError",
     "BlobPropertyMissingError",
@@ -76,12 +98,27 @@ __all__ = [
     "BranchHasChildrenError",
     "BranchMissingError",
     "BranchOutcomeUnknownError",
+    "CedarPolicies",
+    "ChangeFeed",
+    "ChangeSet",
+    "ChangeUnreadableError",
+    "CheckResult",
+    "CleanupResult",
+    "CloneBusyError",
+    "CloneResult",
     "Commit",
+    "CommitCollectedError",
     "CommitMissingError",
+    "CommitPage",
     "ConflictError",
     "ConstraintError",
+    "DataDroppedError",
+    "DeniedError",
     "Diff",
     "Durability",
+    "EntityHistory",
+    "EntityMissingError",
+    "EntityVersion",
     "ExportFormat",
     "ExportTargetError",
     "Exported",
@@ -99,6 +136,7 @@ __all__ = [
     "MergeOutcome",
     "MergeResult",
     "MutationResult",
+    "NestedPlacesError",
     "NewestVersionDamagedError",
     "NotAGraphError",
     "NotAMutationError",
@@ -119,24 +157,46 @@ __all__ = [
     "QueryTimeoutError",
     "ReadOnlyError",
     "RecordError",
+    "RemoteGraph",
+    "RepairResult",
     "Result",
     "RowMissingError",
     "Runtime",
+    "SchemaResult",
+    "SchemaUnfitError",
+    "SchemaUnsupportedError",
     "Snapshot",
     "SourceError",
     "StoreDeniedError",
     "StoreUnavailableError",
+    "Tag",
+    "TagExistsError",
+    "TagMissingError",
+    "TagOutcomeUnknownError",
     "TargetAmbiguousError",
+    "TooSlowError",
     "TypeKindError",
     "TypeMissingError",
+    "UnfinishedCloneError",
     "__version__",
+    "check_graph",
+    "check_server",
+    "clone_graph",
+    "connect",
     "create_graph",
     "open_graph",
+    "repair_graph",
+    "serve",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "commit.dropped": ("DataDroppedError",),
+    "commit.floor": ("CommitCollectedError", "TooSlowError"),
+    "commit.tag_errors": ("BadTagNameError", "TagExistsError", "TagMissingError", "TagOutcomeUnknownError"),
+    "ops.cleanup": ("CleanupResult",),
+    "ops.tag": ("Tag",),
     "commit.ancestry": ("MergeBaseGoneError",),
     "commit.branch_errors": (
         "BadBranchNameError",
@@ -146,15 +206,16 @@ _HOMES = {
         "BranchMissingError",
         "BranchOutcomeUnknownError",
     ),
+    "commit.claims": ("CloneBusyError",),
     "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
-    "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError"),
+    "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
     "commit.plan": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
     "commit.refs": ("CommitMissingError",),
     "commit.repeats": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
-    "config.opening": ("create_graph", "open_graph"),
+    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph"),
     "engine.writing.violations": ("ConstraintError",),
     "engine.bulk.incoming": ("LoadMode",),
     "engine.bulk.refusals": ("LoadError",),
@@ -163,26 +224,37 @@ _HOMES = {
     "engine.result": ("LibraryMissingError", "Result"),
     "errors": ("NotAMutationError", "NotAReadError", "QueryAmbiguousError", "QueryMissingError"),
     "engine.decoding.record_error": ("RecordError",),
-    "graph": ("Graph",),
+    "graph.face": ("Graph",),
     "lang.diagnostics": ("SourceError",),
     "ops.arguments": ("BadArgumentError",),
     "ops.blob": ("BlobPropertyMissingError", "RowMissingError"),
     "ops.branch": ("Branch",),
+    "ops.clone": ("CloneResult", "NestedPlacesError"),
     "ops.diff": ("Diff",),
+    "ops.check": ("CheckResult",),
+    "ops.change_set": ("ChangeSet", "ChangeUnreadableError"),
+    "ops.changes": ("ChangeFeed",),
     "ops.create": ("PlaceTakenError",),
+    "ops.entity_history": ("EntityHistory", "EntityMissingError", "EntityVersion"),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
-    "ops.history": ("BadFilterError",),
+    "ops.history": ("BadFilterError", "CommitPage"),
     "ops.load_call": ("LoadResult",),
     "ops.load_inputs": ("TypeKindError",),
     "ops.merge_result": ("MergeOutcome", "MergeResult"),
     "ops.mutate": ("MutationResult",),
     "ops.operations": ("Operations",),
     "ops.query": ("TargetAmbiguousError",),
+    "ops.repair_result": ("RepairResult",),
+    "ops.schema_apply": ("SchemaResult", "SchemaUnfitError", "SchemaUnsupportedError"),
     "ops.session": ("ReadOnlyError",),
     "ops.table": ("TypeMissingError",),
     "query.params": ("ParameterError",),
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
+    "policy": ("Action", "Actor", "DeniedError"),
+    "server.client": ("RemoteGraph", "connect"),
+    "server.policy_cedar": ("CedarPolicies",),
+    "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.handles": ("PinUnreadableError",),
     "storage.objects": ("StoreDeniedError", "StoreUnavailableError"),
@@ -193,15 +265,33 @@ _HOMES = {
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
+_SERVERS_OWN = frozenset({"cedarpy", "fastapi", "starlette", "uvicorn"})
+"""What `omnigraph[server]` brings along."""
+
 
 def __getattr__(name: str) -> object:
     """A public name, imported now and kept."""
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    value: object = getattr(_imported(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
+
+
+def _imported(module: str) -> ModuleType:
+    """A module, imported without looking for garbage meanwhile: what an import makes stays, and it makes a lot."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in _SERVERS_OWN:
+            raise
+        raise ServerMissingError(error.name or "") from error
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

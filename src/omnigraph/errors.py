@@ -241,6 +241,20 @@ class SparkMissingError(OmnigraphError):
         return f"this needs Spark ({self.module} is not installed): `pip install 'omnigraph[spark]'`"
 
 
+class ServerMissingError(OmnigraphError):
+    """Something of the server is to be used, which is not installed."""
+
+    kind = Kind.USAGE
+    code = "server_missing"
+
+    def __init__(self, module: str) -> None:
+        super().__init__(module)
+        self.module = module
+
+    def __str__(self) -> str:
+        return f"this needs the server ({self.module} is not installed): `pip install 'omnigraph[server]'`"
+
+
 class OutputError(OmnigraphError):
     """What a command printed could not be written: a full disk, a closed file."""
 

@@ -6,7 +6,6 @@ import threading
 from typing import Protocol
 
 import numpy as np
-from ulid import ULID
 
 from omnigraph.clock import Clock
 
@@ -47,7 +46,7 @@ class SystemIds:
 
     def ulid(self) -> str:
         """A new ULID, larger than every one this object gave before."""
-        return str(ULID.from_int(self._taken(1)))
+        return ulid_text(self._taken(1))
 
     def ulids(self, count: int) -> bytes:
         """Many new ULIDs, in one call: a random one, and those that follow it."""
@@ -66,6 +65,11 @@ class SystemIds:
             first = fresh if fresh >> 80 > self._last >> 80 else self._last + 1
             self._last = first + count - 1
             return first
+
+
+def ulid_text(number: int) -> str:
+    """A ULID as it is written: 128 bits in Crockford's base 32."""
+    return "".join(_SIGNS[number >> shift & 31] for shift in range(5 * (ULID_LENGTH - 1), -1, -5))
 
 
 def ulid_texts(first: int, count: int) -> bytes:

@@ -6,6 +6,7 @@ from omnigraph.clock import Clock, SystemClock
 from omnigraph.faults import Faults, NoFaults
 from omnigraph.ids import Ids, SystemIds
 from omnigraph.options import Options
+from omnigraph.policy import Policy
 from omnigraph.telemetry import Telemetry
 
 
@@ -18,3 +19,5 @@ class Runtime:
     faults: Faults = field(default_factory=NoFaults)
     options: Options = field(default_factory=Options)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    policy: Policy | None = None
+    """Who may do what; None: everybody everything."""

@@ -2,12 +2,14 @@
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from omnigraph.cli.main import main
 from omnigraph.commit.records import Commit
+from omnigraph.graph.face import Graph
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from worlds import rows, seeded_world
@@ -77,6 +79,62 @@ def test_filters_narrow_the_list(session: Session, capsys: pytest.CaptureFixture
         seed.id,
         init.id,
     ]
+
+
+def test_filters_look_at_types_messages_keys_and_branches(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    bob, ada, seed, init = commits(session)
+    graph = Graph(session)
+    graph.branches.create("dev")
+    only = [TableWrite(table_key="node:C", append=rows({"new": 1}))]
+    write_tables(session.on("dev"), only, operation="mutate", actor="eve", idempotency_key="k-1")
+    own = session.on("dev").head().snapshot.commit
+
+    def on_dev(*filters: str) -> list[str]:
+        words = [word for one in filters for word in ("--filter", one)]
+        return listed(session, "--branch", "dev", *words, capsys=capsys)
+
+    assert on_dev("type=A") == [bob.id, ada.id, seed.id, init.id]
+    assert on_dev("type=C", "operation=mutate") == [own.id]
+    assert on_dev("message=BY B") == [bob.id]
+    assert on_dev("key=k-1") == [own.id] == on_dev("branch=dev")
+    assert on_dev("type=Z") == []
+
+
+@pytest.mark.parametrize("filters", [[], ["--filter", "actor=test"]])
+def test_pages_go_on_behind_each_other(
+    filters: list[str], session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = listed(session, *filters, capsys=capsys)
+    found: list[str] = []
+    before: list[str] = []
+    for _ in whole:
+        main(["commit", "list", session.uri, "--limit", "1", *filters, *before, "--json"])
+        page = json.loads(capsys.readouterr().out)
+        found += [commit["id"] for commit in page["commits"]]
+        before = ["--before", page["next"]]
+
+    assert found == whole
+    assert before == ["--before", None]
+
+
+def test_a_page_before_an_unknown_commit_is_not_found(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["commit", "list", session.uri, "--before", "01JC0000000000000000000000"]) == 4
+    assert "has no commit 01JC0000000000000000000000" in capsys.readouterr().err
+
+
+def test_a_filter_that_was_likely_meant_is_named(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["commit", "list", session.uri, "--filter", "acter=ada"])
+
+    assert "did you mean `actor`?" in capsys.readouterr().err
+
+
+def test_commits_that_were_collected_are_marked(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    Graph(session).cleanup(keep=2, grace=timedelta(0), confirm=True)
+
+    main(["commit", "list", session.uri])
+
+    operations = [line.split()[3:5] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [words[1] == "(collected)" for words in operations] == [False, False, True, True]
 
 
 def test_nothing_that_passes_is_said_in_words(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,8 +219,15 @@ def test_a_commit_for_people(session: Session, capsys: pytest.CaptureFixture[str
     ]
     assert message == "    by bob\n    second <U+001B>[31mline"
     headers = re.split(" {2,}", table.splitlines()[0])
-    assert headers == ["table", "version before", "version after", "rows before", "rows after"]
-    assert table.splitlines()[1].split() == ["node:A", commit.changes[0].before, commit.changes[0].after, "5", "6"]
+    assert headers == ["table", "version before", "version after", "rows before", "rows after", "+/-"]
+    assert table.splitlines()[1].split() == [
+        "node:A",
+        commit.changes[0].before,
+        commit.changes[0].after,
+        "5",
+        "6",
+        "+1",
+    ]
 
 
 def test_the_first_commit_has_tables_but_no_versions_before(
@@ -175,7 +240,46 @@ def test_the_first_commit_has_tables_but_no_versions_before(
     out = capsys.readouterr().out
     assert f"schema     none → {init.schema_after}" in out
     assert "parent" not in out
-    assert out.splitlines()[-1].split() == ["node:E", "none", "1", "0", "0"]
+    assert out.splitlines()[-1].split() == ["node:E", "none", "1", "0", "0", "+0"]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_commit_is_found_on_whichever_branch_it_is(
+    is_deleted: bool, session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also on one that was merged into another, both of which are gone."""
+    graph = Graph(session)
+    graph.branches.create("dev")
+    graph.branches.create("review")
+    write = [TableWrite(table_key="node:C", append=rows({"new": 1}))]
+    write_tables(session.on("dev"), write, operation="mutate", actor="eve")
+    own = session.on("dev").head().snapshot.commit
+    graph.merge("dev", into="review")
+    graph.merge("review")
+    if is_deleted:
+        graph.branches.delete("dev")
+        graph.branches.delete("review")
+
+    code = main(["commit", "show", own.id, session.uri, "--json"])
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out) == own.to_json()
+    assert main(["commit", "show", own.id, session.uri, "--branch", "main"]) == 4
+
+
+def test_rows_that_a_commit_changed_are_counted_on_demand(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    commit = commits(session)[0]
+
+    main(["commit", "show", commit.id, session.uri, "--stat", "--json"])
+    document = json.loads(capsys.readouterr().out)
+    main(["commit", "show", commit.id, session.uri, "--stat"])
+    text = capsys.readouterr().out
+
+    assert {name: (one["inserted"], one["deleted"]) for name, one in document["types"].items()} == {
+        "A": (1, 0),
+        "B": (0, 1),
+    }
+    assert [line.split() for line in text.splitlines()[-2:]] == [["A", "1", "0", "0"], ["B", "0", "0", "1"]]
 
 
 def test_an_unknown_commit_is_not_found(session: Session, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,9 @@
 """`omnigraph optimize` and `omnigraph indexes`: what they print, and how they end."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +141,64 @@ def test_indexes_as_json(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
         "segments": 0,
         "bytes": 0,
     }
+
+
+def test_a_dry_run_shows_what_pays_and_writes_nothing(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = og.open_graph(uri, read_only=True).snapshot().commit
+
+    code, out = printed(capsys, "optimize", uri, "--dry-run")
+
+    assert code == 0
+    assert "node:P  6 → 1" in out
+    assert "this was a dry run" in out
+    assert og.open_graph(uri, read_only=True).snapshot().commit == before
+
+
+def test_a_snapshot_says_that_optimize_pays(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, before = printed(capsys, "snapshot", uri)
+    _, document = printed(capsys, "snapshot", uri, "--json")
+    printed(capsys, "optimize", uri)
+    _, after = printed(capsys, "snapshot", uri)
+
+    assert "note: `omnigraph optimize` pays for node:P\n" in before
+    assert json.loads(document)["due"] == ["node:P"]
+    assert "note:" not in after
+
+
+def test_auto_goes_on_until_it_is_ended(uri: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "omnigraph",
+        "optimize",
+        uri,
+        "--auto",
+        "--every",
+        "0.2",
+        "--budget",
+        "50",
+        "--json",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        line = json.loads(running.stdout.readline())
+        running.send_signal(signal.SIGTERM)
+        rest, _ = running.communicate(timeout=60)
+
+    assert (line["branch"], line["table_key"], line["fragments_removed"]) == ("main", "node:P", 6)
+    assert (running.returncode, rest) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--auto", "--type", "P"),
+        ("--auto", "--dry-run"),
+        ("--every", "5"),
+        ("--budget", "5"),
+        ("--auto", "--budget", "0"),
+    ],
+    ids=" ".join,
+)
+def test_auto_is_told_what_goes_with_it(uri: str, arguments: tuple[str, ...]) -> None:
+    assert main(("optimize", uri, *arguments)) == 2

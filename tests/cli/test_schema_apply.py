@@ -66,3 +66,40 @@ def test_a_plan_is_of_a_graph_or_of_a_file(uri: str, tmp_path: Path, capsys: pyt
     assert main(["schema", "plan", uri, "--from", path, "--schema", path]) == 2
     assert main(["schema", "plan", "--schema", path]) == 2
     assert "name the graph" in capsys.readouterr().err
+
+
+def test_data_loss_is_shown_by_the_plan_and_done_when_allowed(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, OLD.replace("I32?", "I32?  extra: String?"))
+    assert main(["schema", "apply", uri, "--schema", path]) == 0
+    assert main(["branch", "create", "dev", uri]) == 0
+    capsys.readouterr()
+    back = written(tmp_path, OLD)
+
+    assert main(["schema", "plan", uri, "--schema", back]) == 0
+    assert "drops       drop_property" in capsys.readouterr().out
+    assert main(["schema", "plan", uri, "--schema", back, "--allow-data-loss"]) == 0
+    assert "loses       drop_property" in capsys.readouterr().out
+    assert main(["schema", "apply", uri, "--schema", back, "--allow-data-loss", "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["held_by"] == ["dev"]
+    assert [step["soft"] for step in told["steps"]] == [False]
+
+
+def test_what_was_dropped_for_good_is_not_found_in_the_past(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", "show", uri, "--json"]) == 0
+    then = json.loads(capsys.readouterr().out)["commit_id"]
+    bare = written(tmp_path, "node Person { name: String @key }\n")
+    assert main(["schema", "apply", uri, "--schema", bare, "--allow-data-loss", "--as", "ada"]) == 0
+    capsys.readouterr()
+
+    code = main(
+        ["query", uri, "--snapshot", then, "--json", "-e", "query q() { match { $p: Person } return { $p.name } }"]
+    )
+
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert (code, error["code"], error["what"], error["actor"]) == (4, "data_dropped", "Person.age", "ada")

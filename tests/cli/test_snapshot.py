@@ -166,7 +166,7 @@ def test_a_store_that_lists_no_sidecars_keeps_nobody_from_reading(
     def fails(*_: object) -> None:
         raise StoreUnavailableError("list `__recovery`", "it is down")
 
-    monkeypatch.setattr("omnigraph.graph.upkeep.list_operations", fails)
+    monkeypatch.setattr("omnigraph.ops.operations.list_operations", fails)
 
     document = run_json(session.uri, capsys=capsys)
     main(["snapshot", session.uri])

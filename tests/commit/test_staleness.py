@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.commit import audit, manifest_log
+from omnigraph.commit import audit, freshness, manifest_log
 from omnigraph.commit.manifest_log import GraphReplacedError
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move
 from omnigraph.commit.publisher import publish
@@ -552,7 +552,7 @@ def test_a_graph_that_was_made_anew_is_not_written_by_a_handle_on_the_old_one(tm
     upsert(old, {"old": 1})
     shutil.rmtree(tmp_path / "g")
     new = seeded_world(tmp_path / "g")
-    clock.late = manifest_log.RECENT_SECONDS
+    clock.late = freshness.RECENT_SECONDS
 
     with pytest.raises(GraphReplacedError):
         upsert(old, {"evil": 1})

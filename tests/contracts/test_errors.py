@@ -85,7 +85,7 @@ def test_every_error_says_what_it_is(error: type[OmnigraphError]) -> None:
 def test_the_only_errors_that_are_bugs_are_the_root_and_the_guards() -> None:
     bugs = {error.__name__ for error in errors_reference.errors() if error.kind is Kind.INTERNAL}
 
-    guards = {"RewriteMismatchError", "SearchNotHereError", "StaleBaseError", "TaskBrokenError"}
+    guards = {"PurgeMismatchError", "RewriteMismatchError", "SearchNotHereError", "StaleBaseError", "TaskBrokenError"}
     assert bugs == {"OmnigraphError", *guards}
 
 

@@ -61,6 +61,8 @@ def modules_after(*arguments: str) -> set[str]:
         ("snapshot", "--help"),
         ("spark", "--help"),
         ("spark", "sql", "--help"),
+        ("changes", "--help"),
+        ("history", "--help"),
         ("commit", "--help"),
         ("commit", "list", "--help"),
         ("commit", "show", "--help"),

@@ -22,8 +22,6 @@ from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server
 from worlds import FAST, new_world, rows, runtime
 
-pytestmark = pytest.mark.xdist_group("long histories")
-"""One worker makes them, once."""
 SHALLOW = 10
 DEEP = SHALLOW + 16 * Options().head_commits
 """More than 2,000 commits, with as many of them in the head as in the shallow graph."""

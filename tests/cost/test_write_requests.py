@@ -16,9 +16,6 @@ from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server
 from worlds import FAST
 
-pytestmark = pytest.mark.xdist_group("long histories")
-"""One worker makes them, once."""
-
 SCHEMA = """
 node P { name: String @key  age: I32?  email: String?  @unique(email) }
 node E { v: I64 }

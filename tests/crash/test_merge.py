@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from crash.jobs import leftovers
-from merging import contents, new_graph, run
+from crash.jobs import leftovers, orphans
+from merging import SCHEMA, Contents, contents, new_graph, run
 from omnigraph.graph import Graph
 from omnigraph.ops.open import open_session
 from worlds import runtime
 from zygote import Zygote
 
 POINTS = {
-    "publish.staged": False,
     "publish.armed": False,
+    "schema.reshaped": False,
+    "publish.staged": False,
     "publish.applied@1": False,
     "publish.applied@2": False,
     "publish.flushed": False,
@@ -36,21 +37,32 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two tables that both branches changed, and one that only the source did."""
+    """Two tables that both branches changed, of one also the columns, and one that only the source changed."""
     graph = new_graph(tmp_path_factory.mktemp("template"))
+    graph.apply_schema(SCHEMA.replace("m: I32?", "m: I32?  rank: I32 @default(7)"))
+    graph.apply_schema(SCHEMA.replace("m: I32?", "m: I32?  nick: String?"), branch="dev")
     run(graph, 'update P set { n: 2 } where name = "a" insert Knows { from: "c", to: "d" }')
     run(graph, 'update P set { m: 3 } where name = "a" insert Knows { from: "d", to: "c" }', "dev")
     run(graph, 'insert C { name: "z" }', "dev")
     return Path(graph.uri)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_killed_merge_is_made_or_not(point: str, template: Path, tmp_path: Path, zygote: Zygote) -> None:
-    uri, other = (str(shutil.copytree(template, tmp_path / name)) for name in ("g", "other"))
-    graph = Graph(open_session(other, is_read_only=False, runtime=runtime()))
+@pytest.fixture(scope="module")
+def expected(template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Contents, Contents]:
+    """What main holds before the merge, and after it."""
+    uri = str(shutil.copytree(template, tmp_path_factory.mktemp("other") / "g"))
+    graph = Graph(open_session(uri, is_read_only=False, runtime=runtime()))
     before = contents(graph)
     graph.merge("dev")
-    after = contents(graph)
+    return before, contents(graph)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_merge_is_made_or_not(
+    point: str, template: Path, expected: tuple[Contents, Contents], tmp_path: Path, zygote: Zygote
+) -> None:
+    uri = str(shutil.copytree(template, tmp_path / "g"))
+    before, after = expected
 
     killed = zygote.run("crash.merge_jobs:merge", {"uri": uri}, f"{point}=kill")
     seen = zygote.run("crash.merge_jobs:look", {"uri": uri})
@@ -63,3 +75,5 @@ def test_a_killed_merge_is_made_or_not(point: str, template: Path, tmp_path: Pat
     assert again.result == ("already_up_to_date" if POINTS[point] else "merged")
     assert contents(Graph(settled)) == after
     assert leftovers(settled)["sidecars"] == 0
+    of_main, of_dev = (set(orphans(one, ("nodes", "edges"))) for one in (settled, settled.on("dev")))
+    assert of_main & of_dev == set()

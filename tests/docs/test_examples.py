@@ -105,7 +105,17 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     assert "{'q.name': 'Grace'}" in result.stdout
 
 
-@pytest.mark.parametrize("page", ["docs/tutorial/first-graph.md", "docs/how-to/load-data.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "docs/tutorial/first-graph.md",
+        "docs/tutorial/branches.md",
+        "docs/how-to/follow-changes.md",
+        "docs/how-to/load-data.md",
+        "docs/how-to/review-and-merge.md",
+        "docs/how-to/write-a-policy.md",
+    ],
+)
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -122,7 +122,7 @@ def pages_with_sessions() -> Iterator[ParameterSet]:
         session = "".join(sessions.SESSION.findall(page.read_text("utf-8")))
         if session:
             is_spark = "--engine spark" in session or "omnigraph spark" in session
-            marks = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(360)] if is_spark else []
+            marks = [pytest.mark.timeout(360)] if is_spark else []
             yield pytest.param(page, marks=marks, id=name_of(page))
 
 

@@ -9,7 +9,7 @@ from multigraphs import Multigraph, multigraphs
 from omnigraph.engine.budget import QueryCancelledError
 from omnigraph.engine.operators import sweep
 from omnigraph.engine.operators.sweep import list_sums
-from omnigraph.engine.operators.weights import CountOverflowError
+from omnigraph.engine.operators.weights import BEYOND
 from property_profiles import profile
 
 WEIGHTS = st.sampled_from([0, 1, 2, 2**31 - 1, 2**31, 2**53 + 1, 2**58])
@@ -39,11 +39,12 @@ def test_the_sum_of_every_list_is_exact(chunk: int, monkeypatch: pytest.MonkeyPa
     check()
 
 
-def test_a_sum_beyond_64_bits_is_refused() -> None:
-    starts, targets = np.array([0, 3]), np.array([0, 0, 0], np.int32)
+def test_a_sum_beyond_64_bits_is_known_to_be_that_and_the_others_are_exact() -> None:
+    starts, targets = np.array([0, 3, 4]), np.array([0, 0, 0, 1], np.int32)
 
-    with pytest.raises(CountOverflowError):
-        list_sums(starts, targets, np.array([2**62]), nothing)
+    found = list_sums(starts, targets, np.array([2**62, 7]), nothing)
+
+    assert found.tolist() == [BEYOND, 7]
 
 
 def test_a_sweep_can_be_stopped() -> None:

@@ -1,6 +1,7 @@
 """Counts that are exact, and refuse to overflow."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.operators.compact import compact
 from omnigraph.engine.operators.weights import (
+    BEYOND,
     CountOverflowError,
+    checked,
     multiplied,
     packed,
     segment_sums,
@@ -55,22 +58,47 @@ def test_sums_by_position_and_by_key_are_exact(rows: list[tuple[int, int]]) -> N
 
 
 @pytest.mark.parametrize(
-    "overflow",
+    "counted",
     [
-        pytest.param(lambda: multiplied(ints([HUGE]), ints([2])), id="product"),
-        pytest.param(lambda: summed(ints([HUGE]), ints([HUGE])), id="sum"),
-        pytest.param(lambda: total(ints([HUGE, HUGE]), 2), id="total"),
-        pytest.param(lambda: segment_sums(ints([HUGE, HUGE]), ints([2])), id="run"),
-        pytest.param(lambda: sums_by_position(ints([1, 1]), ints([HUGE, HUGE]), 2), id="position"),
-        pytest.param(lambda: sums_of_equal(ints([1, 1]), ints([HUGE, HUGE])), id="key"),
+        pytest.param(lambda: multiplied(ints([HUGE, 3]), ints([2, 1])), id="product"),
+        pytest.param(lambda: summed(ints([HUGE, 1]), ints([HUGE, 2])), id="sum"),
+        pytest.param(lambda: segment_sums(ints([HUGE, HUGE, 1, 2]), ints([2, 2])), id="run"),
+        pytest.param(lambda: sums_by_position(ints([0, 0, 1]), ints([HUGE, HUGE, 3]), 2), id="position"),
+        pytest.param(lambda: sums_of_equal(ints([0, 1, 0]), ints([HUGE, 3, HUGE]))[1], id="key"),
         pytest.param(
-            lambda: compact(Bindings({"a": ints([1, 1])}, 2, ints([HUGE, HUGE])), ("a",), counts=True), id="rows"
+            lambda: compact(Bindings({"a": ints([0, 1, 0])}, 3, ints([HUGE, 3, HUGE])), ("a",), counts=True).weight,
+            id="rows",
         ),
     ],
 )
-def test_what_64_bits_do_not_hold_is_refused(overflow: object) -> None:
+def test_what_64_bits_do_not_hold_is_beyond_and_the_others_are_exact(counted: Callable[[], np.ndarray]) -> None:
+    found = counted()
+
+    assert found.tolist() == [BEYOND, 3]
     with pytest.raises(CountOverflowError):
-        overflow()  # type: ignore[operator]  # each parameter is a call
+        checked(found)
+
+
+def test_a_total_that_64_bits_do_not_hold_is_beyond() -> None:
+    assert total(ints([HUGE, HUGE]), 2) == BEYOND
+
+
+@profile(100)
+@given(st.lists(st.tuples(WEIGHTS | st.just(0) | st.just(int(BEYOND)), WEIGHTS | st.just(0)), min_size=1, max_size=6))
+def test_what_is_beyond_stays_beyond_unless_nothing_is_made_of_it(pairs: list[tuple[int, int]]) -> None:
+    a, b = ints([pair[0] for pair in pairs]), ints([pair[1] for pair in pairs])
+
+    product, sum_ = multiplied(a, b), summed(a, b)
+
+    assert product is not None
+    assert product.tolist() == [min(x * y, BEYOND) for x, y in pairs]
+    assert sum_.tolist() == [min(x + y, BEYOND) for x, y in pairs]
+
+
+def test_counts_that_fit_pass() -> None:
+    assert checked(None) is None
+    assert checked(ints([])) is not None
+    assert checked(ints([HUGE])) is not None
 
 
 def test_large_sums_that_fit_are_not_refused() -> None:

@@ -140,8 +140,9 @@ def test_history_is_the_branchs(graph: og.Graph) -> None:
     assert before == graph.commits()
     assert graph.commits(branch="dev", filters={"actor": "eve"}) == [own]
     assert graph.commit(own.id, branch="dev") == own
+    assert graph.commit(own.id) == own
     with pytest.raises(og.CommitMissingError, match="the branch `main` has no commit"):
-        graph.commit(own.id)
+        graph.commit(own.id, branch="main")
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,13 @@ def test_only_the_last_plans_are_kept(graph: og.Graph, planned: list[str], monke
         graph.query(BY_AGE, params={"a": age})
 
     assert planned == ["q"] * 3
+
+
+def test_a_plan_does_not_keep_large_values_alive(graph: og.Graph, planned: list[str]) -> None:
+    among = "query q($n: [String]) { match { $p: Person  $p.name in $n } return { $p.name } }"
+    few, many, long = ["ada"], ["ada"] * (kept_plans.MOST_KEPT + 1), ["ada", "x" * kept_plans.MOST_KEPT]
+
+    found = [graph.query(among, params={"n": names}).row_count for names in (few, few, many, many, long, long)]
+
+    assert found == [1] * 6
+    assert planned == ["q"] * 5

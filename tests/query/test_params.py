@@ -258,3 +258,36 @@ def test_texts_of_a_command_line_are_checked_together() -> None:
 
 def test_texts_of_a_command_line_give_typed_values() -> None:
     assert check_param_texts([NAME, AGE, CITY], {"name": "7", "age": "7"}) == {"name": "7", "age": 7, "city": None}
+
+
+def test_a_long_list_is_checked_as_a_short_one_and_looks_at_the_clock_on_the_way() -> None:
+    names = Parameter(name="names", type=ListOf(Scalar.STRING), origin=NOWHERE)
+    looked: list[None] = []
+
+    checked = check_params([names], {"names": ["a", "b"] * 100_000}, lambda: looked.append(None))
+
+    assert checked == {"names": ("a", "b") * 100_000}
+    assert len(looked) > 2
+
+
+def test_the_message_about_a_long_list_says_where_it_is_wrong() -> None:
+    names = Parameter(name="names", type=ListOf(Scalar.STRING), origin=NOWHERE)
+    given = ["a"] * 100_000 + [1] + ["a"] * 100_000
+
+    with pytest.raises(ParameterError) as caught:
+        check_params([names], {"names": given})
+    with pytest.raises(ParameterError) as short:
+        check_params([names], {"names": ["a", 1]})
+
+    assert str(caught.value) == str(short.value).replace("item 2", "item 100001").replace("[1]", "[100000]")
+
+
+def test_a_caller_who_gives_up_meanwhile_is_obeyed() -> None:
+    class GoneError(Exception):
+        """The caller has left."""
+
+    def leave() -> None:
+        raise GoneError
+
+    with pytest.raises(GoneError):
+        check_params([NAME], {"name": "Ada"}, leave)

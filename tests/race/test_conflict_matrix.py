@@ -5,35 +5,16 @@ often it was run, the graph is then what it would be if the two had come one aft
 second had never been.
 """
 
-import io
-import json
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import omnigraph as og
-from load_calls import Record, edge, loaded, node, person
-from mutating import new_graph, run
+from conflict_cells import Between, Verb, contents, copied, load, mutation, opened_behind, seeded_graph
+from load_calls import edge, node, person
 from omnigraph.ops import load_spooled as load_module
 from omnigraph.ops import mutate as mutate_module
-from worlds import runtime
-
-Verb = Callable[[og.Graph], object]
-
-
-def mutation(text: str) -> Verb:
-    """A mutation of these statements."""
-    return lambda graph: run(graph, text)
-
-
-def load(mode: str, *records: Record) -> Verb:
-    """A load of these records."""
-    return lambda graph: loaded(graph, mode, *records)
-
 
 # The graph: persons a (age 1, email a@) and b (age 2), who knows nobody; city r; team t, led by a.
 FIRST: dict[str, Verb] = {
@@ -184,38 +165,10 @@ CELLS: list[tuple[str, str, str]] = [
 ]
 
 
-@dataclass
-class Between:
-    """Faults that run another write, once, when the one at work has staged its rows and is about to publish."""
-
-    first: Callable[[], object]
-    attempts: int = 0
-    is_first_done: bool = False
-    is_counting: bool = True
-
-    def reach(self, point: str) -> None:
-        """Called by the publisher."""
-        if point == "publish.staged" and not self.is_first_done:
-            self.is_first_done, self.is_counting = True, False
-            self.first()
-            self.is_counting = True
-
-
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The graph before the two writes."""
-    root = tmp_path_factory.mktemp("matrix")
-    graph = new_graph(root)
-    loaded(
-        graph,
-        "append",
-        person("a", age=1, email="a@"),
-        person("b", age=2),
-        node("City", "r", name="Rome"),
-        node("Team", name="t"),
-        edge("Leads", "t", "a"),
-    )
-    return root / "g"
+    return Path(seeded_graph(tmp_path_factory.mktemp("matrix")).uri)
 
 
 @pytest.fixture
@@ -231,21 +184,6 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Between:
 
         monkeypatch.setattr(module, name, counted)
     return found
-
-
-def contents(graph: og.Graph) -> list[str]:
-    """Every record; made-up ids count for nothing."""
-    out = io.BytesIO()
-    graph.export(out)
-    records: list[dict[str, Any]] = [json.loads(line) for line in out.getvalue().splitlines()]
-    return sorted(
-        json.dumps({**record, "id": len(record.get("id", "")) < 26 and record.get("id")}) for record in records
-    )
-
-
-def copied(seeded: Path, place: Path) -> og.Graph:
-    shutil.copytree(seeded, place)
-    return og.open_graph(str(place), runtime=runtime())
 
 
 def outcome(verb: Verb, graph: og.Graph) -> object:
@@ -298,10 +236,3 @@ def raced(seeded: Path, place: Path, between: Between, second: str, first: str) 
     assert contents(graph) == (alone if found == "conflict" else contents(serial))
     assert found in ("conflict", wanted)
     return "C" if found == "conflict" else "=" if between.attempts == 1 else "R"
-
-
-def opened_behind(graph: og.Graph, between: Between) -> og.Graph:
-    """Another handle on the graph, whose next write comes behind the first."""
-    other = og.open_graph(graph.uri, runtime=runtime())
-    other._session.store.runtime = replace(runtime(), faults=between)
-    return other

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from conflict_cells import contents
 from load_calls import edge, loaded, node, person
 from mutating import new_graph
-from race.test_conflict_matrix import FIRST, SECOND, contents, outcome
+from race.test_conflict_matrix import FIRST, SECOND, outcome
 from upkeep_calls import AtPoint, fragments, indexed_rows, opened, optimized
 from worlds import runtime
 

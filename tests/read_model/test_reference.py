@@ -32,7 +32,7 @@ from property_profiles import profile
 from read_queries import Asked, Triple, random_triple, triples
 from read_seeding import Arm, Indexes, Past, grown, seed
 from read_thresholds import as_if_large, gone
-from reference_reader import NOW, PlainGraph, SumOverflowError, answer
+from reference_reader import NOW, PlainGraph, SumOverflowError, TooManyError, answer
 from worlds import FAST
 
 ARMS = [
@@ -71,6 +71,8 @@ READERS = (
 FOLLOWERS = (Reader("follows, csr", CSR), Reader("follows as if large", FAST, is_large=True))
 """Those who read after every commit, and extend what they know."""
 SHARDS = 4
+MOST_TRIED = 500_000
+"""Bindings that the reference tries for one query of a long run; a few random ones in thousands need far more."""
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -85,7 +87,7 @@ def test_the_engine_answers_like_the_reference_for_long(shard: int, tmp_path: Pa
     first = SystemRandom().randrange(2**32)
 
     for number in range(first + shard, first + 4_000, SHARDS):
-        compare(number, tmp_path, queries=10, most_nodes=10, most_edges=25)
+        compare(number, tmp_path, most_tried=MOST_TRIED, queries=10, most_nodes=10, most_edges=25)
 
 
 @pytest.mark.soak
@@ -93,7 +95,7 @@ def test_a_small_example_is_found_for_what_differs(tmp_path: Path) -> None:
     @settings(profile(300), derandomize=False)
     @given(triples(), st.sampled_from(ARMS))
     def check(triple: Triple, arm: Arm) -> None:
-        compare_all(triple, arm, tmp_path / "g")
+        compare_all(triple, arm, tmp_path / "g", MOST_TRIED)
 
     check()
 
@@ -124,37 +126,38 @@ def test_every_limit_that_is_lowered_here_is_there() -> None:
     assert gone() == []
 
 
-def compare(number: int, root: Path, **sizes: int) -> None:
+def compare(number: int, root: Path, *, most_tried: float = math.inf, **sizes: int) -> None:
     """One random graph with its queries, always the same for a number."""
     chance = Random(number)
     triple, arm = random_triple(chance, **sizes), chance.choice(ARMS)
     try:
-        compare_all(triple, arm, root / str(number))
+        compare_all(triple, arm, root / str(number), most_tried)
     except BaseException as error:
         error.add_note(f"example {number}: {arm}\n{triple.world.schema}\n{triple.world.graph}")
         raise
 
 
-def compare_all(triple: Triple, arm: Arm, place: Path) -> None:
-    """Read a graph in every way, after each commit or at the end."""
+def compare_all(triple: Triple, arm: Arm, place: Path, most_tried: float = math.inf) -> None:
+    """Read a graph in every way, after each commit or at the end; queries with more to try are left out."""
     try:
         followers: list[tuple[Reader, og.Graph]] = []
-        expected: list[Rows] = []
+        expected: list[tuple[Asked, Rows]] = []
         for session, held in grown(place, triple.world, arm):
-            expected = [expectation(asked, held, session) for asked in triple.queries]
+            wanted = ((asked, expectation(asked, held, session, most_tried)) for asked in triple.queries)
+            expected = [(asked, rows) for asked, rows in wanted if rows is not None]
             followers = followers or [(reader, opened(session.uri, reader)) for reader in FOLLOWERS]
             for reader, graph in followers:
-                check_answers(reader, graph, triple.queries, expected)
+                check_answers(reader, graph, expected)
         for reader in READERS:
-            check_answers(reader, opened(str(place), reader), triple.queries, expected)
+            check_answers(reader, opened(str(place), reader), expected)
     finally:
         shutil.rmtree(place)
 
 
-def check_answers(reader: Reader, graph: og.Graph, queries: Sequence[Asked], expected: Sequence["Rows"]) -> None:
+def check_answers(reader: Reader, graph: og.Graph, expected: Sequence[tuple[Asked, "Rows"]]) -> None:
     """Fails at the first answer that is not the expected one."""
     with as_if_large() if reader.is_large else nullcontext():
-        for asked, wanted in zip(queries, expected, strict=True):
+        for asked, wanted in expected:
             assert_same(wanted, found_by(graph, asked), f"{reader.name}:\n{asked.text}{dict(asked.params)}")
         graph._session.reads.settle()
 
@@ -172,16 +175,18 @@ class Rows:
     failure: str | None = None
 
 
-def expectation(asked: Asked, graph: PlainGraph, session: Session) -> Rows:
-    """What the reference answers."""
+def expectation(asked: Asked, graph: PlainGraph, session: Session, most_tried: float) -> Rows | None:
+    """What the reference answers; None when it has too much to try."""
     source = Source(asked.text)
     (tree,) = parse_queries(source).require(source).queries
     bound = bind_query(tree, session.catalog(session.snapshot())).require(source)
     assert isinstance(bound, ReadQuery)
     try:
-        found = answer(bound, graph, check_params(bound.params, asked.params))
+        found = answer(bound, graph, check_params(bound.params, asked.params), most_tried=most_tried)
     except SumOverflowError:
         return Rows(failure="aggregate_overflow")
+    except TooManyError:
+        return None
     types = {column.name: _arrow(column.value) for column in bound.output}
     return Rows(types, tuple(_plain(row) for row in found.rows), found.is_ordered)
 

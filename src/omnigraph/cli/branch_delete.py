@@ -2,16 +2,15 @@
 
 import click
 
-import omnigraph
 from omnigraph.cli.confirm import confirm_on_remote
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import chosen_place, json_option, opened_graph, place_options
 from omnigraph.cli.render import print_json, print_text
 
 
 @click.command("delete")
 @click.argument("name")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--yes", "is_sure", is_flag=True, help="Don't ask before a branch on a remote store is deleted.")
 @json_option
 def command(name: str, uri: str | None, store: str | None, is_sure: bool, as_json: bool) -> int:
@@ -19,7 +18,7 @@ def command(name: str, uri: str | None, store: str | None, is_sure: bool, as_jso
 
     What was merged into other branches stays there. A branch that others were taken from is deleted after those.
     """
-    target = chosen_graph(uri, store)
+    target = chosen_place(uri, store)
     if not is_sure:
         confirm_on_remote(
             target,
@@ -27,7 +26,7 @@ def command(name: str, uri: str | None, store: str | None, is_sure: bool, as_jso
             question=f"Delete the branch `{name}` of {target}, with its commits?",
             otherwise="nothing is deleted",
         )
-    graph = omnigraph.open_graph(target)
+    graph = opened_graph(uri, store)
     branch = graph.branches.delete(name)
     if as_json:
         print_json({"uri": graph.uri, "deleted": branch.to_json()})

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import json_option, opened_graph, place_options
 from omnigraph.cli.render import count_of, print_json, print_text, table_text
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _MOST_WIDE = 40
 @click.command("merge")
 @click.argument("source")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--into", default="main", show_default=True, metavar="BRANCH", help="The branch that gets the changes.")
 @click.option(
     "--strategy",
@@ -53,7 +52,7 @@ def command(  # noqa: PLR0913 - its options
 
     Exit code: 0 when it is done or there is nothing to do, 3 when there are conflicts, or others wrote meanwhile.
     """
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=dry_run)
+    graph = opened_graph(uri, store, read_only=dry_run)
     done = graph.merge(source, into=into, strategy=strategy, actor=actor, message=message, dry_run=dry_run)
     if as_json:
         print_json({"uri": graph.uri, **done.to_json()})

@@ -10,7 +10,7 @@ from omnigraph.cli.options import branch_option, chosen_graph, json_option, stor
 from omnigraph.cli.render import print_json, print_text, table_text
 
 if TYPE_CHECKING:
-    from omnigraph.commit.records import Commit
+    from omnigraph.ops.history import CommitPage
 
 
 @click.command("list")
@@ -22,24 +22,35 @@ if TYPE_CHECKING:
     "filters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Only commits with this actor, operation, since or until; may be repeated.",
+    help="Only commits that pass: actor, branch, key, message, operation, since, type, until; may be repeated.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@click.option("--before", metavar="ID", help="Only what is older than this commit: the last one of another page.")
 @json_option
 def command(
-    *, uri: str | None, store: str | None, branch: str, filters: tuple[str, ...], limit: int | None, as_json: bool
+    *,
+    uri: str | None,
+    store: str | None,
+    branch: str,
+    filters: tuple[str, ...],
+    limit: int | None,
+    before: str | None,
+    as_json: bool,
 ) -> int:
     """List the commits of a graph, newest first.
 
     Behind the commits of a branch come those of the branch that it was taken from. A commit must pass every filter:
-    `--filter actor=ada --filter since=2026-01-31T00:00:00Z`.
+    `--filter actor=ada --filter since=2026-01-31T00:00:00Z`. A message only has to contain the words, in any case; a
+    type is one whose table the commit changed. With --limit there may be more: --before goes on behind the last one.
     """
     graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
-    commits = graph.commits(branch=branch, filters=_parsed(filters), limit=limit)
+    page = graph.commit_page(branch=branch, filters=_parsed(filters), limit=limit, before=before)
     if as_json:
-        print_json({"uri": graph.uri, "commits": [commit.to_json() for commit in commits]})
+        print_json({"uri": graph.uri, **page.to_json()})
+    elif not page.commits:
+        print_text("no commit passes the filters\n" if filters else "no commits\n")
     else:
-        print_text(_text(commits) if commits else "no commit passes the filters\n")
+        print_text(_text(page))
     return 0
 
 
@@ -58,18 +69,18 @@ def _parsed(filters: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
-def _text(commits: "Sequence[Commit]") -> str:
+def _text(page: "CommitPage") -> str:
     rows = [
         (
             commit.id,
             commit.at,
             commit.actor,
-            commit.operation,
+            f"{commit.operation} (collected)" if commit.id in page.collected else commit.operation,
             str(len(commit.changes)),
             f"{sum(change.rows_after - change.rows_before for change in commit.changes):+d}",
             (commit.message or "").partition("\n")[0],
         )
-        for commit in commits
+        for commit in page.commits
     ]
     return table_text(
         ("commit", "at", "actor", "operation", "tables", "rows", "message"), rows, right=("tables", "rows")

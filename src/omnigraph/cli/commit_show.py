@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, store_option
+from omnigraph.cli.diff import counts_text
+from omnigraph.cli.options import chosen_graph, json_option, store_option
 from omnigraph.cli.render import facts_text, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
 
@@ -17,18 +18,28 @@ if TYPE_CHECKING:
 @click.argument("commit_id", metavar="ID")
 @click.argument("uri", required=False)
 @store_option
-@branch_option
+@click.option("--branch", metavar="NAME", help="Look in the history of this branch only.")
+@click.option("--stat", "has_counts", is_flag=True, help="Count the rows that it inserted, updated and deleted.")
 @json_option
-def command(commit_id: str, uri: str | None, store: str | None, branch: str, as_json: bool) -> int:
+def command(
+    *, commit_id: str, uri: str | None, store: str | None, branch: str | None, has_counts: bool, as_json: bool
+) -> int:
     """Show one commit, and what it changed.
 
-    Per table: the version that it left, the version that it made, and the number of rows before and after.
+    It is looked for on all branches. Per table: the version that it left, the version that it made, the number of rows
+    before and after, and how many more or fewer these are; --stat counts by type what was done to rows. Of a merge, the
+    change against its first parent is shown.
     """
-    commit = omnigraph.open_graph(chosen_graph(uri, store), read_only=True).commit(commit_id, branch=branch)
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    commit = graph.commit(commit_id, branch=branch)
+    counts = graph.commit_changes(commit_id, branch=branch).counts() if has_counts else None
     if as_json:
-        print_json(commit.to_json())
-    else:
-        print_text(_text(commit))
+        types = {} if counts is None else {"types": {name: one.to_json() for name, one in counts.items()}}
+        print_json({**commit.to_json(), **types})
+        return 0
+    print_text(_text(commit))
+    if counts is not None:
+        print_text("\n" + (counts_text(counts) if counts else "no row was changed\n"))
     return 0
 
 
@@ -58,8 +69,9 @@ def _text(commit: "Commit") -> str:
             change.after or "dropped",
             str(change.rows_before),
             str(change.rows_after),
+            f"{change.rows_after - change.rows_before:+d}",
         )
         for change in commit.changes
     ]
-    headers = ("table", "version before", "version after", "rows before", "rows after")
-    return f"{facts}\n{table_text(headers, rows, right=('rows before', 'rows after'))}"
+    counted = ("rows before", "rows after", "+/-")
+    return f"{facts}\n{table_text(('table', 'version before', 'version after', *counted), rows, right=counted)}"

@@ -12,7 +12,9 @@ EXIT_DECLINED = 1
 
 
 def kind_of(target: str) -> str:
-    """Where a graph is: `s3` or `local`."""
+    """Where a graph is: `s3`, `server` or `local`."""
+    if target.lower().startswith(("http://", "https://")):
+        return "server"
     return "s3" if target.lower().startswith("s3://") else "local"
 
 

@@ -11,7 +11,7 @@ from omnigraph.cli.render import binary_stdout, output_errors, print_json, print
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.ops.diff import TypeCounts
+    from omnigraph.ops.row_changes import TypeCounts
 
 
 @click.command("diff")
@@ -58,11 +58,12 @@ def command(
         states = {"before": found.before.commit.id, "after": found.after.commit.id}
         print_json({"uri": graph.uri, **states, "types": {name: one.to_json() for name, one in counts.items()}})
     else:
-        print_text(_text(counts))
+        print_text(counts_text(counts))
     return 0
 
 
-def _text(counts: "Mapping[str, TypeCounts]") -> str:
+def counts_text(counts: "Mapping[str, TypeCounts]") -> str:
+    """How much changed in each type, as a table."""
     if not counts:
         return "no differences\n"
     rows = [

@@ -4,13 +4,12 @@ from datetime import datetime
 
 import click
 
-import omnigraph
 from omnigraph.cli.options import (
-    chosen_graph,
     chosen_query,
     given_params,
     json_option,
     name_and_uri,
+    opened_graph,
     read_options,
     refuse,
     refuse_two_states,
@@ -71,7 +70,7 @@ def command(  # noqa: PLR0913 - one argument per option
         refuse_two_states(commit_id, at)
         name, uri = name_and_uri(words, store)
         source = chosen_query(path, text)
-        graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True, keep_derived=True)
+        graph = opened_graph(uri, store, read_only=True, keep_derived=True)
         explained = graph.explain(
             source,
             name=name,

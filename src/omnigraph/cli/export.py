@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-import omnigraph
 from omnigraph.cli.options import (
     Instant,
     branch_option,
-    chosen_graph,
     engine_option,
     json_option,
     master_option,
+    opened_graph,
+    place_options,
     quiet_option,
-    store_option,
 )
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import ReaderGoneError, count_of, facts_text, print_json, print_text
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
 @click.option(
     "--format",
@@ -72,7 +71,7 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     _check(format_, output, commit_id, at, as_json=as_json)
     _check_engine(engine, master, output)
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     chosen = types or None
     if output is None:
         try:

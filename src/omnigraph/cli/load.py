@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import click
 
-import omnigraph
 from omnigraph.cli.confirm import confirm_on_remote, kind_of
 from omnigraph.cli.failure import EXIT_INTERRUPTED
 from omnigraph.cli.options import (
     branch_option,
-    chosen_graph,
+    chosen_place,
     engine_option,
     json_option,
     master_option,
+    opened_graph,
+    place_options,
     quiet_option,
-    store_option,
 )
 from omnigraph.cli.progress import ProgressLine, progress_line
 from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
@@ -38,7 +38,7 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 
 @click.command("load")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option(
     "--mode",
     type=click.Choice(["append", "merge", "overwrite"]),
@@ -101,7 +101,7 @@ def command(  # noqa: PLR0913 - one argument per option
         _refuse("--max-errors goes with --on-error DIR")
     if master is not None and engine == "local":
         _refuse("--master is for Spark: leave out --engine local")
-    target = chosen_graph(uri, store)
+    target = chosen_place(uri, store)
     if mode == "overwrite" and not (is_sure or dry_run):
         confirm_on_remote(
             target,
@@ -114,7 +114,7 @@ def command(  # noqa: PLR0913 - one argument per option
     with progress_line(f"omnigraph load → {reveal(target)} ({kind_of(target)})", is_quiet=quiet) as line:
         watch = _Watch(line)
         with watch.interruptible():
-            result = omnigraph.open_graph(target).load(
+            result = opened_graph(uri, store).load(
                 _sources(data),
                 mode=mode,
                 nodes=typed_nodes,

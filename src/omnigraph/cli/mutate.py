@@ -4,15 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import (
-    chosen_graph,
-    chosen_query,
-    given_params,
-    json_option,
-    name_and_uri,
-    query_options,
-)
+from omnigraph.cli.options import chosen_query, given_params, json_option, name_and_uri, opened_graph, query_options
 from omnigraph.cli.render import count_of, print_json, print_text
 
 if TYPE_CHECKING:
@@ -49,7 +41,7 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     name, uri = name_and_uri(words, store)
     source = chosen_query(path, text)
-    result = omnigraph.open_graph(chosen_graph(uri, store)).mutate(
+    result = opened_graph(uri, store).mutate(
         source,
         name=name,
         params=given_params(params, pairs),

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
+from omnigraph.cli.optimize_auto import keep_optimizing
 from omnigraph.cli.options import (
+    Seconds,
     branch_option,
     chosen_graph,
     engine_option,
@@ -33,6 +35,15 @@ _HEADERS = ("table", "fragments", "indexes built", "pending", "outcome")
 @click.option(
     "--all-indexes", is_flag=True, help="Also build declared indexes that no query asks, for other tools that do."
 )
+@click.option("--dry-run", is_flag=True, help="Only show what is worth doing; write nothing.")
+@click.option("--auto", "is_auto", is_flag=True, help="Go on for ever: look again and again, and do what pays.")
+@click.option("--every", type=Seconds(), metavar="SECONDS", help="With --auto, the time between two looks; 60.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="PERCENT",
+    help="With --auto, the most of the time that it may work; 10.",
+)
 @engine_option
 @master_option
 @branch_option
@@ -46,6 +57,10 @@ def command(  # noqa: PLR0913 - one argument per option
     store: str | None,
     types: tuple[str, ...],
     all_indexes: bool,
+    dry_run: bool,
+    is_auto: bool,
+    every: float | None,
+    budget: float | None,
     engine: str,
     master: str | None,
     branch: str,
@@ -59,20 +74,34 @@ def command(  # noqa: PLR0913 - one argument per option
     Small fragments are merged, those with many deleted rows are written anew, and indexes are built or completed where
     that pays. Each table gets a commit of its own; a table with nothing to do costs nothing. Others may read and write
     meanwhile. OMNIGRAPH_MAINTENANCE_CONCURRENCY is how many tables are worked on at once. With --engine spark large
-    tables are compacted and indexed by Spark's executors; otherwise this process does it.
+    tables are compacted and indexed by Spark's executors; otherwise this process does it. With --auto it runs until it
+    is ended, on all branches, and prints a line (with --json a JSON object) for each table that it worked on.
     """
     if master is not None and engine == "local":
         refuse("--master is for Spark: leave out --engine local")
     target = chosen_graph(uri, store)
+    if is_auto:
+        if types or all_indexes or dry_run or engine == "spark" or master is not None or message is not None:
+            refuse("--auto looks after all of a graph by itself: it goes with --every, --budget, --as and --json only")
+        return keep_optimizing(
+            omnigraph.open_graph(target),
+            every=60.0 if every is None else every,
+            budget=0.1 if budget is None else budget / 100,
+            actor=None if actor == "anonymous" else actor,
+            as_json=as_json,
+        )
+    if every is not None or budget is not None:
+        refuse("--every and --budget go with --auto")
     with progress_line(f"omnigraph optimize → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "OptimizeProgress") -> None:
             line.show(f"{progress.table_key} is done;", rows=0, share=progress.done / progress.total)
 
         try:
-            result = omnigraph.open_graph(target).optimize(
+            result = omnigraph.open_graph(target, read_only=dry_run).optimize(
                 types=types or None,
                 all_indexes=all_indexes,
+                dry_run=dry_run,
                 engine=engine,
                 master=master,
                 branch=branch,

@@ -4,15 +4,20 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
+import omnigraph
 from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.clock import parse_instant
+from omnigraph.config.tokens import token_here
 from omnigraph.lang.source import Source
 from omnigraph.query.params import ParamText
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
@@ -56,6 +61,23 @@ store_option = click.option(
 )
 
 
+def _note(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Keep an option that commands don't take as an argument: which graph they work on is not their matter."""
+    ctx.meta[f"{__name__}.{parameter.name}"] = value
+
+
+server_option = click.option(
+    "--server",
+    metavar="URL",
+    expose_value=False,
+    callback=_note,
+    help="A server that has the graph; the token is in OMNIGRAPH_TOKEN.",
+)
+served_option = click.option(
+    "--graph", metavar="ID", expose_value=False, callback=_note, help="The graph's name on the server."
+)
+
+
 snapshot_option = click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
 
 query_option = click.option("--query", "path", metavar="FILE", help="The query file (.gq).")
@@ -76,7 +98,7 @@ def name_and_uri(words: tuple[str, ...], store: str | None) -> tuple[str | None,
     if len(words) > 2:
         refuse(f"expected at most NAME and URI, found {len(words)} words")
     if len(words) == 1:
-        return (None, words[0]) if store is None else (words[0], None)
+        return (None, words[0]) if store is None and _server() is None else (words[0], None)
     return (words[0], words[1]) if words else (None, None)
 
 
@@ -121,6 +143,40 @@ def chosen_graph(uri: str | None, store: str | None) -> str:
         message = "name the graph: URI, --store URI, or the environment variable OMNIGRAPH_STORE"
         raise click.UsageError(message, context)
     return chosen
+
+
+def _server() -> str | None:
+    """The server that --server names."""
+    found: str | None = click.get_current_context().meta.get(f"{__name__}.server")
+    return found
+
+
+def chosen_place(uri: str | None, store: str | None) -> str:
+    """As `chosen_graph`; of a graph on a server, its address there."""
+    server = _server()
+    graph: str | None = click.get_current_context().meta.get(f"{__name__}.graph")
+    if server is None:
+        if graph is not None:
+            refuse("--graph is a graph's name on a server: name that with --server URL")
+        return chosen_graph(uri, store)
+    by_hand = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
+    if uri is not None or by_hand:
+        refuse("the graph is named twice: give either URI, --store or --server")
+    return f"{server.rstrip('/')}/graphs/{graph or ''}"
+
+
+def opened_graph(
+    uri: str | None, store: str | None, *, read_only: bool = False, keep_derived: bool | None = None
+) -> "Graph":
+    """The graph that a command is about, which has the same verbs here and on a server."""
+    place = chosen_place(uri, store)
+    server = _server()
+    if server is None:
+        return omnigraph.open_graph(place, read_only=read_only, keep_derived=keep_derived)
+    context = click.get_current_context()
+    served = omnigraph.connect(server, token_here(), graph=context.meta.get(f"{__name__}.graph"))
+    context.call_on_close(served.close)
+    return cast("Graph", served)
 
 
 class Instant(click.ParamType[datetime]):
@@ -201,6 +257,8 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 query_options: Callable[[Command], Command] = together(
     click.argument("words", nargs=-1, metavar="[NAME] [URI]"),
     store_option,
+    server_option,
+    served_option,
     query_option,
     text_option,
     params_option,
@@ -208,6 +266,8 @@ query_options: Callable[[Command], Command] = together(
     branch_option,
 )
 """Which query of which graph: what every command takes that runs one."""
+place_options: Callable[[Command], Command] = together(store_option, server_option, served_option)
+"""Which graph, for a command that works on one of a server, too."""
 read_options: Callable[[Command], Command] = together(
     query_options, snapshot_option, at_option, timeout_option, memory_option
 )

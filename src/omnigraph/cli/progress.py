@@ -29,7 +29,7 @@ class ProgressLine:
         """Whether there is anybody to look at it."""
         return not self.is_quiet and self.stream is not None and self.stream.isatty()
 
-    def show(self, phase: str, *, rows: int, nbytes: int = 0, share: float | None = None) -> None:
+    def show(self, phase: str, *, rows: int | None = None, nbytes: int = 0, share: float | None = None) -> None:
         """Say what is being done, to how many rows and bytes so far, and which share of all that is, where it is known.
 
         A few times in a second at most; a new phase is shown at once.
@@ -71,9 +71,10 @@ def progress_line(title: str, *, is_quiet: bool) -> Iterator[ProgressLine]:
         line.clear()
 
 
-def progress_text(phase: str, *, rows: int, nbytes: int = 0, share: float | None = None) -> str:
+def progress_text(phase: str, *, rows: int | None = None, nbytes: int = 0, share: float | None = None) -> str:
     """`reading  [=========>              ]  41%  120,000 rows  12.3 MB`."""
-    counts = f"{rows:,} rows" + (f"  {bytes_text(nbytes)}" if nbytes else "")
+    parts = [] if rows is None else [f"{rows:,} rows"]
+    counts = "  ".join([*parts, bytes_text(nbytes)] if nbytes else parts)
     if share is None:
         return f"{phase}  {counts}"
     full = int(min(share, 1.0) * _BAR_CELLS)

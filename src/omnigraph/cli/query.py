@@ -4,13 +4,12 @@ from datetime import datetime
 
 import click
 
-import omnigraph
 from omnigraph.cli.options import (
-    chosen_graph,
     chosen_query,
     given_params,
     json_option,
     name_and_uri,
+    opened_graph,
     read_options,
     refuse_two_states,
 )
@@ -54,7 +53,7 @@ def command(  # noqa: PLR0913 - one argument per option
     source = chosen_query(path, text)
     refuse_two_states(commit_id, at)
     chosen = chosen_format(format_, output, as_json=as_json)
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True, keep_derived=True)
+    graph = opened_graph(uri, store, read_only=True, keep_derived=True)
     result = graph.query(
         source,
         name=name,

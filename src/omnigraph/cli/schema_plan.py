@@ -7,6 +7,7 @@ from omnigraph.cli.options import branch_option, chosen_graph, json_option, refu
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.schema.accept import load_schema
+from omnigraph.schema.data_loss import losing
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.steps import MigrationPlan
 
@@ -17,8 +18,18 @@ from omnigraph.schema.steps import MigrationPlan
 @branch_option
 @click.option("--from", "old", metavar="FILE", help="The schema that is in use (.pg), instead of a graph's.")
 @click.option("--schema", "new", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
+@click.option("--allow-data-loss", is_flag=True, help="Show the steps of `schema apply --allow-data-loss`.")
 @json_option
-def command(*, uri: str | None, store: str | None, branch: str, old: str | None, new: str, as_json: bool) -> int:
+def command(
+    *,
+    uri: str | None,
+    store: str | None,
+    branch: str,
+    old: str | None,
+    new: str,
+    allow_data_loss: bool,
+    as_json: bool,
+) -> int:
     """Show what it takes to get from one schema to another: a graph's, or one in a file.
 
     Lists the steps of the migration: which are safe, which check the rows that are there first, which drop something,
@@ -27,6 +38,8 @@ def command(*, uri: str | None, store: str | None, branch: str, old: str | None,
     Exit code: 0 when every step is supported, 1 otherwise.
     """
     plan = _of_files(uri, old, new) if old is not None else _of_graph(chosen_graph(uri, store), branch, new)
+    if allow_data_loss:
+        plan = losing(plan)
     if as_json:
         print_json(plan.to_json())
     else:

@@ -9,12 +9,16 @@ import omnigraph
 from omnigraph.cli.options import Instant, branch_option, chosen_graph, json_option, store_option
 from omnigraph.cli.render import facts_text, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
-from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
+from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from omnigraph.commit.records import Snapshot
     from omnigraph.graph import Graph
     from omnigraph.ops.operations import Operations
+
+
+_SHOWN = 5
+"""How many tables a note names."""
 
 
 @click.command("snapshot")
@@ -38,10 +42,18 @@ def command(
     graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
     snapshot = graph.snapshot(branch=branch, snapshot=commit_id, at=at)
     operations = _operations(graph)
+    due = _due(graph, branch) if commit_id is None and at is None else ()
     if as_json:
-        print_json({"uri": graph.uri, **snapshot.to_json(), "operations": operations and operations.to_json()})
+        print_json(
+            {
+                "uri": graph.uri,
+                **snapshot.to_json(),
+                "operations": operations and operations.to_json(),
+                "due": due,
+            }
+        )
     else:
-        print_text(_text(graph.uri, snapshot) + _notes(operations))
+        print_text(_text(graph.uri, snapshot) + _notes(operations, due))
     return 0
 
 
@@ -69,7 +81,12 @@ def _operations(graph: "Graph") -> "Operations | None":
         return None
 
 
-def _notes(operations: "Operations | None") -> str:
+def _due(graph: "Graph", branch: str) -> tuple[str, ...]:
+    """The tables that `optimize` would improve; none of those that can't be looked at."""
+    return tuple(one.table_key for one in graph.optimize(branch=branch, dry_run=True).due)
+
+
+def _notes(operations: "Operations | None", due: tuple[str, ...]) -> str:
     if operations is None:
         return "\nnote: the store does not list the operations that are under way\n"
     lines = [
@@ -79,4 +96,7 @@ def _notes(operations: "Operations | None") -> str:
     lines += [
         f"note: the sidecar {one.key} can't be read, and blocks nothing: {one.reason}" for one in operations.broken
     ]
+    if due:
+        shown = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
+        lines.append(f"note: `omnigraph optimize` pays for {shown}")
     return "".join(["\n", *(f"{reveal(line)}\n" for line in lines)]) if lines else ""

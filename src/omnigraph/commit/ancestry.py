@@ -1,7 +1,7 @@
 """The merge base of two branches, and what each has done since: read from the journals of all that came together."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.commit.lineage import ancestors, merge_base
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
@@ -107,9 +107,16 @@ class Ancestry:
         if base_id == self._ours.commit.id:
             return self._ours.head.snapshot
         if base_id == self._meeting_id:  # a branch is mostly shorter than what it was taken from
-            return at_commit(self._theirs.log, self._theirs.head, base_id)
+            found = at_commit(self._theirs.log, self._theirs.head, base_id)
+            return self._readable(found) if found.manifest.lost else found
         log = self._where[base_id]
         return at_commit(log, log.last(), base_id)
+
+    def _readable(self, found: Snapshot) -> Snapshot:
+        """The meeting with every table that either line can read: one may have dropped data that the other has."""
+        other = at_commit(self._ours.log, self._ours.head, found.commit.id).manifest.lost
+        lost = {path: gone for path, gone in found.manifest.lost.items() if path in other}
+        return replace(found, manifest=replace(found.manifest, lost=lost))
 
     def place_of_theirs(self) -> MergedFrom:
         """Where the newest commit of the second state is found again."""

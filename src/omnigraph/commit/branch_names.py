@@ -1,10 +1,12 @@
-"""Which names branches may have. Pure."""
+"""Which names branches and tags may have. Pure."""
 
 import re
 from collections.abc import Iterable
 
 from omnigraph.commit.branch_errors import BadBranchNameError, BranchExistsError
 from omnigraph.commit.records import MAIN
+from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError
+from omnigraph.ids import ULID_LENGTH
 
 MOST_CHARACTERS = 128
 RESERVED_START = "__"
@@ -24,6 +26,26 @@ def check_free(name: str, taken: Iterable[str]) -> None:
         shorter, longer = sorted((name, other), key=len)
         if longer == shorter or longer.startswith(f"{shorter}/"):
             raise BranchExistsError(name, other)
+
+
+def check_tag_name(name: str) -> None:
+    """BadTagNameError unless a tag may have that name: one for a branch, and such that no commit's id looks like it."""
+    reason = _mistake(name)
+    if reason is None and looks_like_id(name):
+        reason = "it looks like the id of a commit"
+    if reason is not None:
+        raise BadTagNameError(name, reason)
+
+
+def looks_like_id(name: str) -> bool:
+    """Whether a name could be a commit's id; no tag has such a name."""
+    return len(name) == ULID_LENGTH and name.isascii() and name.isalnum()
+
+
+def check_untagged(name: str, tags: Iterable[str]) -> None:
+    """TagExistsError when a tag has the name: one name means one state."""
+    if name in tags:
+        raise TagExistsError(name)
 
 
 def _mistake(name: str) -> str | None:

@@ -21,22 +21,21 @@ from omnigraph.commit.branch_errors import (
     BranchMissingError,
     BranchOutcomeUnknownError,
 )
-from omnigraph.commit.branch_names import check_branch_name, check_free
+from omnigraph.commit.branch_names import check_branch_name, check_free, check_untagged
+from omnigraph.commit.floor import require_reachable, require_staged
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, OutcomeUnknownError, create_log
-from omnigraph.commit.plan import ConflictError
-from omnigraph.commit.records import MAIN, BranchRecord, Fork, Manifest, Snapshot
+from omnigraph.commit.records import MAIN, BranchRecord, Floor, Fork, Manifest, Snapshot
+from omnigraph.commit.register import change_register
+from omnigraph.commit.tags import Tags
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.layout import MANIFEST, branch_path
+from omnigraph.storage.layout import MANIFEST, branch_path, version_file
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.telemetry import log as telemetry_log
 
 KEPT_LOGS = 256
 """How many logs of branches are kept open."""
-MAX_ROUNDS = 100
-"""How many swaps of main's manifest may be lost to others."""
-MAX_DOUBLINGS = 5
 
 Register = Mapping[str, BranchRecord]
 
@@ -50,6 +49,10 @@ class Draft:
     log: ManifestLog
     main: Head
     """The state of main in which the name was free."""
+    source: Snapshot
+    """What it was taken from,"""
+    parent: ManifestLog
+    """and the log that has its commit."""
 
 
 class Branches:
@@ -57,6 +60,7 @@ class Branches:
 
     def __init__(self, main: ManifestLog) -> None:
         self.main = main
+        self.tags = Tags(main)
         self._lock = threading.Lock()
         self._logs: OrderedDict[str, ManifestLog] = OrderedDict()
         self._paths: dict[str, str] = {}
@@ -79,6 +83,10 @@ class Branches:
             path = self._paths[name] = _found(self.main.latest().snapshot.manifest.live_branches, name).path
         return self._log_at(name, path)
 
+    def journal(self, name: str, path: str) -> ManifestLog:
+        """The log of a manifest, by its place; its branch may have been deleted."""
+        return self._log_at(name, path)
+
     def forget(self, log: ManifestLog) -> None:
         """A log turned out to be that of a deleted branch."""
         with self._lock:
@@ -87,10 +95,11 @@ class Branches:
                 del self._paths[log.branch]
 
     def check_name(self, name: str) -> Head:
-        """The state of main, in which the name is free; BadBranchNameError or BranchExistsError when it is not."""
+        """The state of main, in which the name is free; or BadBranchNameError, BranchExistsError, TagExistsError."""
         check_branch_name(name)
         head = self.main.recent()
         check_free(name, head.snapshot.manifest.live_branches)
+        check_untagged(name, head.snapshot.manifest.tags)
         return head
 
     def draft(self, name: str, parent: ManifestLog, source: Snapshot, actor: str) -> Draft:
@@ -98,8 +107,10 @@ class Branches:
 
         Raises:
             BadBranchNameError, BranchExistsError: The name won't do.
+            DataDroppedError: The state is of the past, and data of it was dropped for good since.
         """
         main = self.check_name(name)
+        source.require_whole()
         store, commit = self.main.store, source.commit
         branch_id = store.runtime.ids.ulid()
         record = BranchRecord(
@@ -128,31 +139,32 @@ class Branches:
             head=commit.id,
             commits=(commit,),
             fork=fork,
-            floor=msgspec.structs.replace(old.floor, lowest_version=0),
+            floor=Floor(epoch=old.floor.epoch, staged_before=old.floor.staged_before),
         )
         try:
             log = create_log(store, manifest, name, record.path, others=self._log_at)
         except OutcomeUnknownError as error:  # nobody looks for it there, whether it was written or not
             raise StoreUnavailableError(f"write the manifest of the branch `{name}`", error.reason) from error
         store.runtime.faults.reach("branch.written")
-        return Draft(record, fork, log, main)
+        return Draft(record, fork, log, main, source, parent)
 
     def register(self, draft: Draft) -> None:
         """Make a draft a branch, by one swap: from now on it is there, with everything that was written to it.
 
         Raises:
             BranchExistsError: The name was taken meanwhile. Like every failure, it leaves the draft as it was.
+            TagExistsError: A tag has that name.
             BranchGoneError: The branch that it comes from was deleted meanwhile.
+            CommitCollectedError, TooSlowError: Cleanup has collected what it starts from, or the draft itself.
             BranchOutcomeUnknownError: The store stopped answering; it may be there.
         """
         record = draft.record
 
-        def added(old: Register) -> Register:
-            live = {name: one for name, one in old.items() if not one.is_deleted}
-            check_free(record.name, live)
-            parent = live.get(record.parent_branch)
-            if record.parent_branch != MAIN and (parent is None or parent.path != draft.fork.parent_path):
-                raise BranchGoneError(record.parent_branch)
+        def added(manifest: Manifest) -> Register:
+            old = manifest.branches
+            check_free(record.name, manifest.live_branches)
+            check_untagged(record.name, manifest.tags)
+            self._require_source(draft, manifest)
             if record.name in old:
                 self._close(old[record.name])
             return {**old, record.name: record}
@@ -162,6 +174,13 @@ class Branches:
         with self._lock:
             self._logs[record.path] = draft.log
             self._paths[record.name] = record.path
+
+    def _require_source(self, draft: Draft, manifest: Manifest) -> None:
+        """What a draft was taken from is still there in a state of main, and cleanup has spared it and the draft."""
+        if manifest.floor.epoch != draft.main.snapshot.manifest.floor.epoch:
+            first = f"{draft.record.path}/{version_file(1)}"
+            require_staged(self.main.store, manifest.floor, [first], is_leased=False)
+        require_reachable(self.main, manifest, draft.source, draft.parent)
 
     def discard(self, draft: Draft) -> None:
         """Nobody will see a draft: its files go. If that fails, they are nobody's and clean-up's."""
@@ -186,14 +205,14 @@ class Branches:
         record = _found(head.snapshot.manifest.live_branches, name)
         gone = msgspec.structs.replace(record, is_deleted=True)
 
-        def marked(old: Register) -> Register:
-            live = {key: one for key, one in old.items() if not one.is_deleted}
+        def marked(manifest: Manifest) -> Register:
+            live = manifest.live_branches
             if _found(live, name).id != record.id:
                 raise BranchGoneError(name)
             children = sorted(one.name for one in live.values() if one.parent_branch == name)
             if children:
                 raise BranchHasChildrenError(name, tuple(children))
-            return {**old, name: gone}
+            return {**manifest.branches, name: gone}
 
         head = self._change(head, name, marked, lambda now: now.get(name) != record)
         self.main.store.runtime.faults.reach("branch.marked")
@@ -213,8 +232,8 @@ class Branches:
         """Close the manifest of a deleted branch, then remove its row; may be done by several at once."""
         self._close(record)
 
-        def removed(old: Register) -> Register:
-            return {name: one for name, one in old.items() if one.id != record.id}
+        def removed(manifest: Manifest) -> Register:
+            return {name: one for name, one in manifest.branches.items() if one.id != record.id}
 
         def is_removed(now: Register) -> bool:
             return all(one.id != record.id for one in now.values())
@@ -251,46 +270,22 @@ class Branches:
         self,
         head: Head,
         name: str,
-        change: Callable[[Register], Register],
+        change: Callable[[Manifest], Register],
         is_done: Callable[[Register], bool],
         *,
         may_pass: bool = False,
     ) -> Head:
-        """Swap main's register in `head` by a change of it, made anew on the newest one when somebody else was first.
+        """Swap main's register of branches; see `change_register`."""
 
-        `is_done` tells the change in a later register; one that `may_pass` may have been undone in it.
-        """
-        main, runtime = self.main, self.main.store.runtime
-        for lost in range(1, MAX_ROUNDS + 1):
-            manifest = head.snapshot.manifest
-            branches = change(manifest.branches)
-            if branches == manifest.branches:
-                return head
-            try:
-                with gate(main.store.location.uri, main.path):
-                    made = replace(manifest, branches=branches)
-                    return main.publish(head, made, self._proof(head, is_done, may_pass))
-            except SwapLostError:
-                runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
-                head = main.latest()
-            except OutcomeUnknownError as error:
-                raise BranchOutcomeUnknownError(name, error.reason) from error
-        found = main.latest().snapshot.manifest_version
-        raise ConflictError("branches", "to be the next to write", f"version {found}", f"{MAX_ROUNDS} rounds were lost")
+        def changed(manifest: Manifest) -> Manifest:
+            return replace(manifest, branches=change(manifest))
 
-    def _proof(self, base: Head, is_done: Callable[[Register], bool], may_pass: bool) -> Callable[[Head], bool]:
-        """Tells from a state of main whether the change after `base` is part of its past.
-
-        What may have been undone since can't be seen in a later state. But a swap that landed behind the head, because
-        its name had been freed, is at least as many versions behind it as are kept.
-        """
-        kept = self.main.store.runtime.options.manifest_versions
-
-        def is_made(now: Head) -> bool:
-            later = now.table.version - base.table.version - 1
-            return is_done(now.snapshot.manifest.branches) or (may_pass and 0 < later < kept)
-
-        return is_made
+        try:
+            return change_register(
+                self.main, head, changed, lambda manifest: is_done(manifest.branches), may_pass=may_pass
+            )
+        except OutcomeUnknownError as error:
+            raise BranchOutcomeUnknownError(name, error.reason) from error
 
     def _log_at(self, name: str, path: str) -> ManifestLog:
         """The log of a manifest; the same one for as long as it is kept."""

@@ -20,7 +20,7 @@ from omnigraph.commit.records import (
     TagRecord,
 )
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
+from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 STAMP = INTERNAL_SCHEMA_VERSION
 LAYOUT = "detached-pins"

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from omnigraph.commit.branch_errors import BranchGoneError
+from omnigraph.commit.freshness import Freshness
 from omnigraph.commit.manifest import (
     check_stamp,
     decode_head,
@@ -22,6 +23,7 @@ from omnigraph.commit.manifest import (
     journal_rows,
 )
 from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, SchemaRecord, Snapshot
+from omnigraph.commit.sidecar import Origin, list_sidecars
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import Options
 from omnigraph.storage.layout import MANIFEST
@@ -40,8 +42,6 @@ SEALED_ROWS = 65_536
 REMEMBERED_COMMITS = 1_024
 """How far back an idempotency key is looked for."""
 REMEMBERED_FRAGMENTS = 64
-RECENT_SECONDS = 10.0
-"""How long a held state is trusted not to have been left behind by a trim."""
 SWAP_TRIES = 2
 """Lance and its HTTP client retry by themselves; this is once more, after all of that."""
 
@@ -58,6 +58,23 @@ class NotAGraphError(OmnigraphError):
 
     def __str__(self) -> str:
         return f"there is no graph at {self.uri}; make one with `omnigraph init {self.uri} --schema F`"
+
+
+class UnfinishedCloneError(OmnigraphError):
+    """The place holds the beginning of a clone, and no graph yet."""
+
+    kind = Kind.NOT_FOUND
+    code = "unfinished_clone"
+
+    def __init__(self, uri: str, source: str) -> None:
+        super().__init__(uri, source)
+        self.uri, self.source = uri, source
+
+    def __str__(self) -> str:
+        return (
+            f"{self.uri} is an unfinished clone of {self.source}, and no graph yet: `omnigraph clone {self.source}"
+            f" {self.uri}` goes on with it; or remove it"
+        )
 
 
 class OutcomeUnknownError(OmnigraphError):
@@ -121,7 +138,7 @@ class ManifestLog:
         self._others = others or (lambda branch, path: ManifestLog(store, branch, path))
         self._lock = threading.Lock()
         self._head: Head | None = None
-        self._seen_at = 0.0
+        self._seen = Freshness(store)
         self._sealed_keys: dict[str, tuple[int, dict[tuple[str, str], Commit]]] = {}
 
     def latest(self) -> Head:
@@ -135,13 +152,15 @@ class ManifestLog:
             try:
                 table = open_table(self.store, self.path)
             except TableMissingError:
+                if self.path == MANIFEST:
+                    _refuse_unfinished(self.store)
                 raise NotAGraphError(self.store.location.uri) from None
         else:
             table = held.table.latest()
             if table.version < held.table.version:
                 raise GraphReplacedError(self.store.location.uri, held.table.version, table.version)
             if table is held.table:
-                self._seen_at = self.store.runtime.clock.monotonic()
+                self._seen.renew()
                 return held
         return self._read(table)
 
@@ -155,14 +174,16 @@ class ManifestLog:
         A swap finds out if that errs.
         """
         held = self._head
-        is_fresh = self.store.runtime.clock.monotonic() - self._seen_at < RECENT_SECONDS
-        return _live(held) if held is not None and is_fresh and held.table.is_newest() else self.latest()
+        is_sure = held is not None and self._seen.is_recent and held.table.is_newest()
+        return _live(held) if held is not None and is_sure else self.latest()
 
-    def publish(self, base: Head, manifest: Manifest, is_made: Callable[[Head], bool] | None = None) -> Head:
+    def publish(
+        self, base: Head, manifest: Manifest, is_made: Callable[[Head], bool] | None = None, *, lost: int = 0
+    ) -> Head:
         """Make `manifest` the state after `base`: visible whole, or SwapLostError, or OutcomeUnknownError.
 
         Acknowledged only when the new version is reachable from the latest one: a state then has the new commit, or
-        what else `is_made` looks for.
+        what else `is_made` looks for. The oldest `lost` parts of the journal, which can't be read, are left out.
         """
         commit = manifest.head_commit
         is_made = is_made or (lambda head: self.contains(head, commit.id, commit.seq - 1))
@@ -170,7 +191,10 @@ class ManifestLog:
         held = self._head
         if held is not None and held.table.version > base.table.version:
             raise SwapLostError(self.path, base.table.version)  # another thread was first: nothing to try
-        prepared = _prepared(base, manifest, self.store.runtime.options)
+        if not self._seen.is_recent:
+            _look_again(base)
+            self._seen.renew()
+        prepared = _prepared(base, manifest, self.store.runtime.options, lost)
         self.store.flush(prepared.files)
         faults.reach("publish.head_written")
         try:
@@ -178,12 +202,14 @@ class ManifestLog:
             faults.reach("publish.swapped")
             table.flush()
             self._verify(table, is_made)
+            if not self._seen.is_recent:
+                _require_ground(base, table)
             faults.reach("publish.verified")
-        except (SwapLostError, OutcomeUnknownError):
+        except (SwapLostError, OutcomeUnknownError, BranchGoneError):
             raise
         except Exception as error:
             raise OutcomeUnknownError(commit.id, str(error), self.branch) from error
-        head = self._hold(table, _trimmed(manifest, self.store.runtime.options))
+        head = self._hold(table, manifest if lost else _trimmed(manifest, self.store.runtime.options))
         _trim(self.store, table)
         return head
 
@@ -290,7 +316,7 @@ class ManifestLog:
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
-            self._seen_at = self.store.runtime.clock.monotonic()
+            self._seen.renew()
         return head
 
     def _swap(self, base: Head, prepared: PreparedSwap, is_made: Callable[[Head], bool], commit_id: str) -> SwapTable:
@@ -324,6 +350,41 @@ Others: TypeAlias = Callable[[str, str], ManifestLog]
 """Gives the log of another branch of the same graph, by its name and path."""
 
 
+def _refuse_unfinished(store: Store) -> None:
+    """UnfinishedCloneError when what is there instead of a graph is the beginning of a clone."""
+    try:
+        found, _ = list_sidecars(store)
+    except OmnigraphError as error:
+        log.debug("could not look for an unfinished clone at %s: %s", store.location.uri, error)
+        return
+    for one in found:
+        if isinstance(one.sidecar.origin, Origin):
+            raise UnfinishedCloneError(store.location.uri, one.sidecar.origin.uri)
+
+
+def _look_again(base: Head) -> None:
+    """A writer that slept looks before it swaps: the names of versions behind its base may have been freed."""
+    store, path = base.table.store, base.table.path
+    try:
+        newest = base.table.latest()
+    except (StoreUnavailableError, TableMissingError):
+        if path != MANIFEST and not store.objects.list_under(f"{path}/_versions"):
+            raise BranchGoneError(base.snapshot.branch) from None
+        raise
+    if newest is not base.table:
+        raise SwapLostError(path, base.table.version)
+
+
+def _require_ground(base: Head, table: SwapTable) -> None:
+    """A writer that slept during its swap may have made the one version of a manifest that was collected whole.
+
+    Its branch was deleted. Of a manifest that is anybody's, several of the newest versions are always there.
+    """
+    if table.path != MANIFEST and not base.table.is_there():
+        table.remove()
+        raise BranchGoneError(base.snapshot.branch)
+
+
 def _live(head: Head) -> Head:
     """The state, or BranchGoneError when its branch was deleted."""
     if head.snapshot.manifest.is_closed:
@@ -346,9 +407,11 @@ def _newest_seq(table: SwapTable, index: int) -> int:
     return commits[-1].seq
 
 
-def _prepared(base: Head, manifest: Manifest, options: Options) -> PreparedSwap:
+def _prepared(base: Head, manifest: Manifest, options: Options, lost: int = 0) -> PreparedSwap:
     """As `_prepare`; files of a base that slept past a trim may be gone, and then the swap is lost anyway."""
     try:
+        if lost:  # nothing is sealed then: what may be merged with it may be what can't be read
+            return base.table.prepare(head_rows(manifest), lost=lost)
         return _prepare(base.table, manifest, options)
     except StoreUnavailableError:
         if base.table.latest() is base.table:
@@ -401,6 +464,11 @@ def _first_merged(sizes: Sequence[int], fresh: int) -> int:
         first -= 1
         rows += sizes[first]
     return first
+
+
+def open_version(store: Store, path: str, number: int) -> SwapTable:
+    """A manifest at one of its versions, whatever is newer, not decoded; TableMissingError when there is none."""
+    return open_table(store, path, number)
 
 
 def create_log(

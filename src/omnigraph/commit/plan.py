@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from omnigraph.commit.dropped import Purge
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import MergedFrom, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.requirement import Requirement
@@ -78,10 +79,17 @@ class CommitPlan:
     dropped_tables: tuple[str, ...] = ()
     renamed_tables: Mapping[str, str] = field(default_factory=dict)
     """Tables that get another key, by the one they have; `moves` name them by that too."""
+    purged: tuple[Purge, ...] = ()
+    """What is dropped for good; a dropped table that is named here leaves nothing behind in the manifest."""
+    made: tuple[str, ...] = ()
+    """Files that belong to adopted versions made for this very commit; without it they go too."""
     affected: tuple[int, int] | None = None
     """How many nodes and edges a mutation changed, to be kept with the commit."""
     summary: Mapping[str, Mapping[str, int]] | None = None
     """What a load did to each type, to be kept with the commit."""
+
+    epoch: int | None = None
+    """The last cleanup before anything was read that the plan relies on, if that was earlier than its base."""
 
     def __post_init__(self) -> None:
         keys = [move.table_key for move in self.moves]

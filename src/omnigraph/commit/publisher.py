@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.clock import instant_text
+from omnigraph.commit.floor import require_base, require_source, require_staged
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
@@ -61,6 +62,8 @@ class Armed:
     lease: Lease
     keeps_staged: bool = False
     """Whether a conflict leaves the staged files and the lease to the caller, who may try again with both."""
+    epoch: int | None = None
+    """The last cleanup before the first file was made."""
 
 
 def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_staged: bool = False) -> Armed:
@@ -71,7 +74,7 @@ def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_stage
     commit_id = log.store.runtime.ids.ulid()
     lease = _lease(log, base, operation, actor, commit_id, ())
     log.store.runtime.faults.reach("publish.armed")
-    return Armed(commit_id, lease, keeps_staged)
+    return Armed(commit_id, lease, keeps_staged, base.snapshot.manifest.floor.epoch)
 
 
 def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str]) -> None:
@@ -88,12 +91,14 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
     store = log.store
     commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
     lease = None if armed is None else armed.lease
-    made = [file for move in plan.moves for file in move.staged.files]
+    made = [*plan.made, *(file for move in plan.moves for file in move.staged.files)]
     try:
         store.runtime.faults.reach("publish.staged")
         if lease is None and plan.needs_sidecar:
             lease = _lease(log, plan.base, plan.operation, plan.actor, commit_id, made)
             store.runtime.faults.reach("publish.armed")
+        if armed is not None and armed.epoch is not None:
+            plan = replace(plan, epoch=min(armed.epoch, armed.epoch if plan.epoch is None else plan.epoch))
         done = _rounds(log, handles, plan, commit_id, lease, made)
     except OutcomeUnknownError:
         _leave(lease)
@@ -104,7 +109,7 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
         raise
     except Exception as error:
         if isinstance(error, ConflictError) and armed is not None and armed.keeps_staged:
-            kept = {file for move in plan.moves for file in move.staged.files}
+            kept = {*plan.made, *(file for move in plan.moves for file in move.staged.files)}
             _give_up(store, None, [file for file in made if file not in kept])
         else:
             _give_up(store, lease, made)
@@ -121,8 +126,23 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
 
 
 def lay_out(handles: Handles, staged: Staged) -> Staged:
-    """Rewritten fragments with a version of their own, which can be read and indexed, and which nobody else knows."""
+    """Rewritten fragments with a version of their own, which can be read and indexed, and which nobody else knows.
+
+    Or other columns, likewise.
+    """
     return replace(staged, preview=preview(handles, staged))
+
+
+def reshape(handles: Handles, staged: Staged) -> tuple[int, tuple[str, ...]]:
+    """A version of a table with other columns, durable, which nobody knows but the caller; and all files of it.
+
+    It is for who adopts it in a commit of its own, or has to write rows on it first. `staged` changes columns alone.
+    """
+    version = apply(handles, staged, staged.base)
+    files = (*staged.files, *version_files(staged.path, [version]))
+    handles.store.flush(files)
+    handles.store.runtime.faults.reach("schema.reshaped")
+    return version, files
 
 
 def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, actor: str) -> ManifestLog:
@@ -218,6 +238,8 @@ def _rounds(
         return Committed(earlier, plan.base, was_there=True)
     check_if_commit(plan, log.history(plan.base))
     workshop = _Workshop(log.store, handles, log.branch, made)
+    plan = replace(plan, epoch=_epoch(plan))
+    _require_uncollected(log, plan, plan.base, made, lease)
     contended = lost = 0
     while contended < options.publish_rounds and lost < MAX_ROUNDS:
         applied = workshop.apply(plan)
@@ -236,11 +258,33 @@ def _rounds(
                 if commit.id == commit_id or _is_same_request(plan, commit):
                     return Committed(commit, newest, was_there=commit.id != commit_id)
             contended += _is_contended(plan, newest, between)
+            _require_uncollected(log, plan, newest, made, lease)
             plan = rebase(plan, newest, between, handles)
             continue
         return Committed(manifest.head_commit, head)
     base, found = plan.base.snapshot.commit.id, log.latest().snapshot.commit.id
     raise ConflictError("graph_head", base, found, f"{lost} rounds were lost to other writers")
+
+
+def _epoch(plan: CommitPlan) -> int:
+    of_base = plan.base.snapshot.manifest.floor.epoch
+    return of_base if plan.epoch is None else min(plan.epoch, of_base)
+
+
+def _require_uncollected(
+    log: ManifestLog, plan: CommitPlan, newest: Head, made: Iterable[str], lease: Lease | None
+) -> None:
+    """TooSlowError when a cleanup came since the plan was begun, and took something that the plan stands on.
+
+    Nothing to look at when none came; one that comes from now on moves the manifest, and is seen after a lost swap.
+    """
+    floor = newest.snapshot.manifest.floor
+    if floor.epoch == plan.epoch:
+        return
+    require_base(floor, plan.base.snapshot.commit)
+    require_staged(log.store, floor, made, is_leased=lease is not None)
+    if plan.merged_from is not None:
+        require_source(log, floor, plan.merged_from)
 
 
 def _is_contended(plan: CommitPlan, newest: Head, between: Sequence[Commit]) -> bool:
@@ -315,13 +359,14 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     old = snapshot.manifest
     runtime = log.store.runtime
     dropped = {key: old.pins[key] for key in plan.dropped_tables}
+    purged = {purge.table_key for purge in plan.purged if purge.property is None}
     renamed = plan.renamed_tables
     there = {**old.pins, **applied.moved}
     pins = {key: pin for key, pin in there.items() if key not in dropped and key not in renamed}
     pins |= {new: replace(there[key], table_key=new) for key, new in renamed.items()}
     pins |= applied.created
     pins |= {key: applied.moved.get(key, one.pin) for key, one in plan.adopted.items()}
-    tables = {key: table for key, table in old.tables.items() if key not in renamed}
+    tables = {key: table for key, table in old.tables.items() if key not in renamed and key not in purged}
     tables |= {new: structs.replace(old.tables[key], table_key=new) for key, new in renamed.items()}
     tables |= {table.record.table_key: table.record for table in applied.new_tables}
     tables |= {key: one.record for key, one in plan.adopted.items()}
@@ -347,14 +392,16 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         affected_nodes=plan.affected[0] if plan.affected else None,
         affected_edges=plan.affected[1] if plan.affected else None,
         summary=plan.summary,
+        purged=plan.purged,
     )
+    hidden = {**old.dropped, **{key: pin for key, pin in dropped.items() if key not in purged}}
     return replace(
         old,
         schema=plan.schema or old.schema,
         old_schemas=(*old.old_schemas, old.schema) if plan.schema else old.old_schemas,
         tables=tables,
         pins=pins,
-        dropped={key: pin for key, pin in {**old.dropped, **dropped}.items() if key not in pins},
+        dropped={key: pin for key, pin in hidden.items() if key not in pins},
         head=commit_id,
         commits=(*old.commits, commit),
     )

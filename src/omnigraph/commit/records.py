@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from omnigraph.storage.layout import INTERNAL_SCHEMA_VERSION
+from omnigraph.commit.dropped import Purge, data_dropped
+from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 MAIN = "main"
 MAINTENANCE = frozenset({"optimize", "reindex"})
@@ -81,6 +82,8 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """What a mutation answered, so that a repeated one can answer the same; None for other operations."""
     summary: Mapping[str, Mapping[str, int]] | None = None
     """What a load answered: by type, how many rows were read, inserted, updated and so on."""
+    purged: tuple[Purge, ...] = ()
+    """What a change of the schema dropped for good, from the branch's earlier states too."""
 
     @property
     def is_maintenance(self) -> bool:
@@ -109,6 +112,7 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             "schema_before": self.schema_before,
             "schema_after": self.schema_after,
             "changes": [change.to_json() for change in self.changes],
+            **({"purged": [purge.to_json() for purge in self.purged]} if self.purged else {}),
         }
 
 
@@ -119,6 +123,8 @@ class SchemaRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     source: str
     catalog: str
     fingerprint: str
+    same: Mapping[int, int] = {}
+    """Identities of other branches for what has another one here: both added the same, and a merge made it one."""
 
 
 class BranchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -151,19 +157,36 @@ class Fork(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A name for a commit, which cleanup keeps."""
+    """A name for a commit, which cleanup keeps, also when its branch is deleted: so it says where the commit is."""
 
     name: str
     commit_id: str
     branch: str
+    path: str
+    """The manifest whose journal has the commit."""
+    seq: int
+    created_at: str
+    created_by: str
 
 
 class Floor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The last cleanup's boundary: no manifest version below `lowest_version` may be made any more."""
+    """The last cleanup's boundary: no manifest version below `lowest_version` may be made any more.
+
+    Of this journal's commits, those from `kept_from` on are kept, and the older ones in `kept`, which are ranges from
+    one `seq` to another; all others may be collected. Once collected is always collected: no later floor keeps more.
+    """
 
     epoch: int = 0
+    """Counts cleanups; a later one has a larger number in every journal."""
     lowest_version: int = 0
     staged_before: str | None = None
+    """Files that are older than this, by the store's clock, and part of nothing that is kept, may be gone."""
+    kept_from: int = 0
+    kept: tuple[tuple[int, int], ...] = ()
+
+    def covers(self, seq: int) -> bool:
+        """Whether a commit of this journal is kept."""
+        return seq >= self.kept_from or any(first <= seq <= last for first, last in self.kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +230,8 @@ class Manifest:
     branches: Mapping[str, BranchRecord] = field(default_factory=dict)
     """In main's manifest, every other branch."""
     tags: Mapping[str, TagRecord] = field(default_factory=dict)
+    lost: Mapping[str, tuple[Purge, Commit]] = field(default_factory=dict)
+    """Of a past state, by location, the tables whose data was dropped for good since, and how. Never stored."""
     floor: Floor = field(default_factory=Floor)
 
     @property
@@ -249,8 +274,21 @@ class Snapshot:
         return self.manifest.pins
 
     def pin(self, table_key: str) -> Pin:
-        """The pin of a table; KeyError when the schema has no such table."""
-        return self.manifest.pins[table_key]
+        """The pin of a table; KeyError when the schema has no such table.
+
+        Raises:
+            DataDroppedError: This state is of the past, and the table's data was dropped for good since.
+        """
+        pin = self.manifest.pins[table_key]
+        gone = self.manifest.lost.get(pin.path)
+        if gone is not None:
+            raise data_dropped(table_key, *gone)
+        return pin
+
+    def require_whole(self) -> None:
+        """DataDroppedError when some table of this state can't be read any more."""
+        for table_key in self.manifest.pins:
+            self.pin(table_key)
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""

@@ -15,9 +15,9 @@ from omnigraph.clock import instant_text
 from omnigraph.commit.audit import AuditRow, record
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.notes import clear
+from omnigraph.commit.notes import clear, stray_operations, sweep
 from omnigraph.commit.records import Commit
-from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_sidecars, store_now
+from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.objects import ObjectChangedError
@@ -44,14 +44,17 @@ class Report:
 def recover(store: Store, manifest: ManifestLog) -> Report:
     """Settle every sidecar of this branch's graph that can be settled. A listing that fails raises."""
     report = Report()
-    found, report.broken = list_sidecars(store)
+    found, report.broken, others = list_operations(store)
     store.runtime.faults.reach("recovery.listed")
     for broken in report.broken:
         log.warning("the sidecar %s can't be read and is left alone: %s", broken.key, broken.reason)
-    if not found:
+    known = {*(item.key for item in found), *(item.key for item in report.broken)}
+    strays = stray_operations(others, known)
+    if not found and not strays:
         return report
     now = store_now(store)
     lease = timedelta(seconds=store.runtime.options.lease_seconds)
+    sweep(store, strays, now, lease)
     for item in found:
         branch = manifest if item.sidecar.manifest_path == manifest.path else _other(store, item)
         try:

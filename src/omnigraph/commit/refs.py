@@ -5,32 +5,38 @@ from dataclasses import replace
 from datetime import datetime
 
 from omnigraph.clock import instant_text, parse_instant
+from omnigraph.commit.floor import require_kept
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.records import Commit, Pin, Snapshot
+from omnigraph.commit.records import Commit, Pin, Snapshot, TableRecord
 from omnigraph.errors import Kind, OmnigraphError
 
 
 class CommitMissingError(OmnigraphError):
-    """The branch's history has no such commit, or nothing that early."""
+    """The branch's history has no such commit, or nothing that early; without a branch, no branch's has."""
 
     kind = Kind.NOT_FOUND
     code = "commit_not_found"
 
-    def __init__(self, wanted: str, branch: str) -> None:
+    def __init__(self, wanted: str, branch: str | None) -> None:
         super().__init__(wanted, branch)
         self.wanted, self.branch = wanted, branch
 
     def __str__(self) -> str:
+        if self.branch is None:
+            return f"no branch of the graph has a commit {self.wanted}; see `omnigraph commit list`"
         return f"the branch `{self.branch}` has no commit {self.wanted}; see `omnigraph commit list`"
 
 
 def at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
-    """The state that a commit made, or CommitMissingError."""
+    """The state that a commit made, or CommitMissingError; CommitCollectedError when cleanup has taken it."""
     return _fold(log, head, lambda commit: commit.id == commit_id, commit_id)
 
 
 def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
-    """The state at an instant: that of the newest commit made no later, or CommitMissingError."""
+    """The state at an instant: that of the newest commit made no later, or CommitMissingError.
+
+    CommitCollectedError when cleanup has taken that state.
+    """
     return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant_text(instant)}")
 
 
@@ -50,30 +56,45 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
     pins = {**manifest.pins}
     dropped = {**manifest.dropped}
     schema = manifest.schema
+    lost = dict(manifest.lost)
     for commit in log.history(head):
         if is_wanted(commit):
+            require_kept(log, head, commit)
             tables = {key: record for key, record in tables.items() if key in pins or key in dropped}
             past = replace(
-                manifest, schema=schema, tables=tables, pins=pins, dropped=dropped, head=commit.id, commits=(commit,)
+                manifest,
+                schema=schema,
+                tables=tables,
+                pins=pins,
+                dropped=dropped,
+                lost=lost,
+                head=commit.id,
+                commits=(commit,),
             )
             return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=past)
-        for change in commit.changes:
-            dropped.pop(change.table_key, None)
-            if change.replaced is not None:
-                tables[change.table_key] = change.replaced
-            if change.before is None:
-                pins.pop(change.table_key, None)
-            else:
-                pins[change.table_key] = Pin(
-                    table_key=change.table_key,
-                    path=change.path if change.replaced is None else change.replaced.path,
-                    version=int(change.before),
-                    rows=change.rows_before,
-                    branch=change.branch_before,
-                )
+        lost |= {purge.path: (purge, commit) for purge in commit.purged}
+        undo(commit, tables, pins, dropped)
         if commit.schema_before is not None:
             found = log.schema(head, commit.schema_before)
             if found is None:
                 raise CommitMissingError(wanted, log.branch)
             schema = found
     raise CommitMissingError(wanted, log.branch)
+
+
+def undo(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], dropped: dict[str, Pin]) -> None:
+    """Turn tables and pins as a commit made them into those before it."""
+    for change in commit.changes:
+        dropped.pop(change.table_key, None)
+        if change.replaced is not None:
+            tables[change.table_key] = change.replaced
+        if change.before is None:
+            pins.pop(change.table_key, None)
+        else:
+            pins[change.table_key] = Pin(
+                table_key=change.table_key,
+                path=change.path if change.replaced is None else change.replaced.path,
+                version=int(change.before),
+                rows=change.rows_before,
+                branch=change.branch_before,
+            )

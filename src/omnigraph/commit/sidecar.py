@@ -12,6 +12,7 @@ from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY,
 from omnigraph.storage.objects import (
     ObjectChangedError,
     ObjectExistsError,
+    ObjectInfo,
     ObjectMissingError,
     StoreUnavailableError,
 )
@@ -20,7 +21,16 @@ from omnigraph.telemetry import log
 
 FORMAT: Final = 1
 RENEW_TRIES = 3
+CLONE: Final = "clone"
+"""The operation that makes a graph as a copy of another one."""
 _CLOCK = f"{RECOVERY}/clock"
+
+
+class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which graph a clone copies: where it is, and its first commit, which every copy of it has too."""
+
+    uri: str
+    root: str
 
 
 class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,6 +51,8 @@ class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Every file it has made so far, relative to the root."""
     phase: int | msgspec.UnsetType = msgspec.UNSET
     """Of a job of many processes, the phase whose tasks may write now; 0 when none may."""
+    origin: Origin | msgspec.UnsetType = msgspec.UNSET
+    """Of a clone that is being made here, what it copies."""
 
 
 class BrokenSidecar(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +90,18 @@ class FencedError(OmnigraphError):
 
 def list_sidecars(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar]]:
     """All sidecars there are, the unreadable ones apart."""
+    found, broken, _ = list_operations(store)
+    return found, broken
+
+
+def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar], list[ObjectInfo]]:
+    """All sidecars there are, the unreadable ones apart; and whatever else lies beside them."""
     found: list[FoundSidecar] = []
     broken: list[BrokenSidecar] = []
+    others: list[ObjectInfo] = []
     for info in store.objects.list_under(RECOVERY):
         if not info.key.endswith(".json"):
+            others.append(info)
             continue
         try:
             stored = store.objects.get(info.key)
@@ -93,7 +113,7 @@ def list_sidecars(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar]
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
         found.append(FoundSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
-    return found, broken
+    return found, broken, others
 
 
 def _decode(data: bytes) -> Sidecar:

@@ -4,23 +4,30 @@ Fragments that both versions list with the same deletions are not looked at. Of 
 ids alone: row numbers are no help, because branches that grew apart give the same numbers to different rows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.row_places import Fills, Piece, all_places, differing_places, differs_from, rows_at
 from omnigraph.engine.writing.blobs import slices
-from omnigraph.schema.arrow import ID
+from omnigraph.schema.arrow import ID, identity_from_arrow
+from omnigraph.schema.catalog import UNASSIGNED
 from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of, one_array, places_among
-from omnigraph.storage.dataset import Fragment, Table, is_blob
+from omnigraph.storage.dataset import Table, is_blob
+from omnigraph.storage.hashing import hashes_of
+
+__all__ = ["COMPARED_ROWS", "Differences", "Updated", "difference_parts", "differences", "rows_at", "updated_rows"]
 
 COMPARED_ROWS = 8_192
 """How many rows of each version are held at once while their values are compared."""
-FEW_ROWS = 64
-"""Up to so many rows are looked up one by one."""
-_OFFSETS = np.uint64(0xFFFFFFFF)
+MATCHED_ROWS = 1_000_000
+"""How many rows of both versions are matched at once by their ids, about."""
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+"""The same in every process, so that every reader gets the parts in the same order."""
+_NOTHING: Positions = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +53,50 @@ class Updated:
     changed: Mapping[str, Mask]
 
 
-def differences(before: Table, after: Table) -> Differences:
-    """The rows in which two versions of a table can differ; only ids are read."""
+def differences(before: Table, after: Table, fills: Fills | None = None) -> Differences:
+    """The rows in which two versions of a table can differ; only ids are read.
+
+    With `fills`, what a new schema brought is no difference: see `differing_places`.
+    """
     if (before.path, before.version) == (after.path, after.version):
-        nothing = np.empty(0, np.int64)
-        return Differences(nothing, nothing, nothing, nothing)
-    old, new = _candidates(before, after), _candidates(after, before)
-    old_ids, new_ids = _ids(before, old), _ids(after, new)
+        return Differences(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
+    old, new = (all_places(pieces) for pieces in differing_places(before, after, fills))
+    return _matched(old, _ids(before, old), new, _ids(after, new))
+
+
+def difference_parts(before: Table, after: Table, fills: Fills | None = None) -> Iterator[Differences]:
+    """As `differences`, in parts of a bounded size that have no id in common, always in the same order.
+
+    Most often there is one part. With `fills`, what a new schema brought is no difference: see `differing_places`.
+    """
+    old, new = differing_places(before, after, fills)
+    rows = sum(piece.count for piece in (*old, *new))
+    if not old or not new:
+        yield from _one_sided(before, old, is_new=False) if old else _one_sided(after, new, is_new=True)
+    elif rows <= MATCHED_ROWS:
+        mine, theirs = all_places(old), all_places(new)
+        yield _near_each_other(_matched(mine, _ids(before, mine), theirs, _ids(after, theirs)))
+    else:
+        shares = -(-rows // MATCHED_ROWS)
+        for share in range(shares):
+            mine, my_ids = _share(before, old, share, shares)
+            theirs, their_ids = _share(after, new, share, shares)
+            yield _near_each_other(_matched(mine, my_ids, theirs, their_ids))
+
+
+def _one_sided(table: Table, pieces: Sequence[Piece], *, is_new: bool) -> Iterator[Differences]:
+    """Rows that only one version has: no id has to be looked for, but a few rows are put in the order of theirs."""
+    parts: Iterable[Positions] = (part for piece in pieces for part in piece.slices(COMPARED_ROWS))
+    if sum(piece.count for piece in pieces) <= COMPARED_ROWS:
+        places = all_places(pieces)
+        parts = [places[_by_id(_ids(table, places), np.arange(len(places)))]]
+    for part in parts:
+        came, went = (part, _NOTHING) if is_new else (_NOTHING, part)
+        yield Differences(came, went, _NOTHING, _NOTHING)
+
+
+def _matched(old: Positions, old_ids: pa.Array, new: Positions, new_ids: pa.Array) -> Differences:
+    """Rows of the two versions, told apart by their ids."""
     places = places_among(new_ids, old_ids)
     is_known = places >= 0
     is_gone = np.ones(len(old), np.bool_)
@@ -62,13 +106,46 @@ def differences(before: Table, after: Table) -> Differences:
     return Differences(new[inserted], old[_by_id(old_ids, deleted)], old[places[again]], new[again])
 
 
-def updated_rows(before: Table, after: Table, found: Differences) -> Iterator[Updated]:
-    """Those rows written anew that say something else, some at a time. A column is known by its number, not its name.
+def _near_each_other(found: Differences) -> Differences:
+    """Rows that are more than are read at once, in the order in which they lie: so each lot is read in one go."""
+    order = slice(None) if len(found.earlier) <= COMPARED_ROWS else np.argsort(found.earlier, kind="stable")
+    inserted, deleted = (
+        places if len(places) <= COMPARED_ROWS else np.sort(places) for places in (found.inserted, found.deleted)
+    )
+    return Differences(inserted, deleted, found.earlier[order], found.later[order])
 
-    Blobs are shown by their descriptions, and read only where their sizes are equal.
+
+def _share(table: Table, pieces: Sequence[Piece], share: int, shares: int) -> tuple[Positions, pa.Array]:
+    """Those of the rows whose ids belong to one of several equal shares, with these ids."""
+    found: list[Positions] = []
+    ids: list[pa.Array] = []
+    for piece in pieces:
+        for places in piece.slices(MATCHED_ROWS):
+            own = _ids(table, places)
+            is_mine = hashes_of([own], _SEED) % np.uint64(shares) == share
+            found.append(places[is_mine])
+            ids.append(own.filter(pa.array(is_mine)))
+    return np.concatenate(found), pa.concat_arrays(ids)
+
+
+def updated_rows(
+    before: Table,
+    after: Table,
+    found: Differences,
+    fills: Fills | None = None,
+    twins: Mapping[str, str] | None = None,
+) -> Iterator[Updated]:
+    """Those rows written anew that say something else, some at a time.
+
+    `twins` are the columns of the later version that the earlier one has too, with what they are called there; without
+    them a column is known by its identity, not its name.
+
+    A column that only one version has counts where it has a value; with `fills`, one that was dropped does not count,
+    and a new one where it says something else than what fills it. Blobs are shown by their descriptions, and read only
+    where their sizes are equal.
     """
-    twins = _twins(before, after)
-    lost = [name for name in before.schema.names if name not in twins.values()]
+    twins = _twins(before, after) if twins is None else twins
+    lost = [name for name in before.schema.names if name not in twins.values()] if fills is None else []
     for start in range(0, len(found.later), COMPARED_ROWS):
         some = slice(start, start + COMPARED_ROWS)
         old = rows_at(before, found.earlier[some])
@@ -77,7 +154,7 @@ def updated_rows(before: Table, after: Table, found: Differences) -> Iterator[Up
         for name in after.schema.names:
             twin = twins.get(name)
             if twin is None:
-                changed[name] = mask_of(new.column(name).is_valid())
+                changed[name] = differs_from(one_array(new.column(name)), None if fills is None else fills.get(name))
             elif is_blob(after.schema.field(name)):
                 old_blobs = _Blobs(before, twin, found.earlier[some], old)
                 changed[name] = _blobs_differ(old_blobs, _Blobs(after, name, found.later[some], new))
@@ -89,54 +166,6 @@ def updated_rows(before: Table, after: Table, found: Differences) -> Iterator[Up
             chosen = pa.array(differs)
             masks = {name: mask[differs] for name, mask in changed.items() if mask.any()}
             yield Updated(old.filter(chosen), new.filter(chosen), masks)
-
-
-def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows at these positions among those that live, in that order.
-
-    Where rows were deleted, Lance walks a fragment for each row that it is asked for: then one scan of the fragments
-    is quicker, unless the rows are very few.
-    """
-    fragments = table.fragments()
-    if len(positions) <= FEW_ROWS or not any(fragment.deleted for fragment in fragments):
-        return table.take(pa.array(positions), columns)
-    sizes = np.array([fragment.rows - fragment.deleted for fragment in fragments], np.int64)
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    at = np.searchsorted(starts, positions, side="right") - 1
-    asked = np.unique(at)
-    batches = table.batches(columns, fragments=[fragments[number].number for number in asked])
-    scanned = pa.Table.from_batches(list(batches))
-    moved = np.zeros(len(fragments), np.int64)
-    moved[asked] = np.concatenate(([0], np.cumsum(sizes[asked])))[:-1]
-    return scanned.take(pa.array(positions - starts[at] + moved[at]))
-
-
-def _candidates(table: Table, other: Table) -> Positions:
-    """The living rows of a version that the other one may not have in the same place."""
-    if table.path != other.path:
-        return np.arange(table.count(), dtype=np.int64)
-    twins = {fragment.files: fragment for fragment in other.fragments()}
-    parts: list[Positions] = []
-    start = 0
-    for fragment in table.fragments():
-        living = fragment.rows - fragment.deleted
-        twin = twins.get(fragment.files)
-        if twin is None:
-            parts.append(np.arange(start, start + living, dtype=np.int64))
-        elif twin.deletions != fragment.deletions:
-            lives_there = np.zeros(fragment.rows, np.bool_)
-            lives_there[_offsets(other, twin)] = True
-            parts.append(start + np.flatnonzero(~lives_there[_offsets(table, fragment)]))
-        start += living
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _offsets(table: Table, fragment: Fragment) -> Positions:
-    """Where the living rows of a fragment lie in it, in order; no column is read."""
-    if not fragment.deleted:
-        return np.arange(fragment.rows, dtype=np.int64)
-    addresses = np.asarray(table.living_addresses([fragment.number]).to_numpy(), np.uint64)
-    return (addresses & _OFFSETS).astype(np.int64)
 
 
 def _ids(table: Table, positions: Positions) -> pa.Array:
@@ -154,12 +183,20 @@ def _by_id(ids: pa.Array, rows: Positions) -> Positions:
 
 
 def _twins(before: Table, after: Table) -> dict[str, str]:
-    """By column of the later version, what it is called in the earlier one, if that has it."""
-    if before.path != after.path:
-        return {name: name for name in after.schema.names if name in before.schema.names}
-    numbers = {before.field_number(name): name for name in before.schema.names}
-    found = {name: numbers.get(after.field_number(name)) for name in after.schema.names}
-    return {name: twin for name, twin in found.items() if twin is not None}
+    """By column of the later version, what it is called in the earlier one, if that has it.
+
+    A column is known by the identity of its property. Not by its number: branches that grew apart give one number to
+    different columns. What has no partner is the same when it has the same name and type.
+    """
+    known = {identity_from_arrow(field): field.name for field in before.schema}
+    found = {
+        field.name: known[identity]
+        for field in after.schema
+        if (identity := identity_from_arrow(field)) != UNASSIGNED and identity in known
+    }
+    left = {field.name: field.type for field in before.schema if field.name not in found.values()}
+    others = (field for field in after.schema if field.name not in found)
+    return {**found, **{field.name: field.name for field in others if left.get(field.name) == field.type}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.query.expr import Op
+from omnigraph.storage.plain_arrays import filled, is_given
 
 Numbers: TypeAlias = NDArray[np.generic]
 Column: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -41,8 +42,8 @@ def _numbers(column: Column) -> tuple[Numbers, NDArray[np.bool_]]:
     kind = pa.float64() if pa.types.is_floating(column.type) else pa.int64()
     if pa.types.is_uint64(column.type):
         kind = pa.uint64()
-    missing = np.asarray(column.is_null())
-    return np.asarray(column.cast(kind).fill_null(0)), missing
+    missing = ~is_given(column)
+    return filled(column.cast(kind), 0), missing
 
 
 def _sign(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int8]:

@@ -38,6 +38,7 @@ from omnigraph.query.mutation_ir import StoredValue
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.storage.plain_arrays import scalar
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -167,7 +168,7 @@ def _operand(expr: Expr, values: Values, inputs: Inputs) -> Operand:
     """The value in every row, or one value when it is the same in all."""
     match expr:
         case Const() | ParamRef() | Now():
-            return pa.scalar(inputs.value(expr), arrow_type(expr.type))
+            return scalar(inputs.value(expr), arrow_type(expr.type))
         case Prop() | Identity():
             return values.column(expr)
         case IsNull():
@@ -258,8 +259,8 @@ def _pushed_comparison(op: Op, column: RowValue, value: Const | ParamRef, inputs
     given = inputs.value(value)
     if wanted is None or given is None or _pushable(value.type) is not wanted:
         return None
-    field, scalar = pc.field(column_of(column)), pa.scalar(given, arrow_type(wanted))
-    return cast("pc.Expression", _PYTHON_OPS[op](field, scalar))  # an Expression overloads the operators
+    field, literal = pc.field(column_of(column)), scalar(given, arrow_type(wanted))
+    return cast("pc.Expression", _PYTHON_OPS[op](field, literal))  # an Expression overloads the operators
 
 
 # --- single operators --------------------------------------------------------------------------------

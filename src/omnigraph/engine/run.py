@@ -15,7 +15,7 @@ from omnigraph.engine.operators.compact import compact
 from omnigraph.engine.operators.expand import Closing, expand, held, is_closed_by, towards
 from omnigraph.engine.operators.links import Links
 from omnigraph.engine.operators.values import BindingValues, truths
-from omnigraph.engine.operators.weights import multiplied, packed
+from omnigraph.engine.operators.weights import checked, multiplied, packed
 from omnigraph.engine.plan import (
     SEED,
     AntiJoin,
@@ -54,7 +54,7 @@ def solve(plan: PhysicalPlan, reading: Reading, *, chunk_rows: int = CHUNK_ROWS)
     finally:
         reading.let_go()
     columns = {name: found.columns.get(name, _NO_ROWS) for name in plan.variables}
-    return Bindings(columns, found.size, found.weight if plan.counts else None)
+    return Bindings(columns, found.size, checked(found.weight) if plan.counts else None)
 
 
 _NO_ROWS = np.zeros(0, np.int64)

@@ -1,9 +1,13 @@
 """The branches of a graph."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from omnigraph.ops.branch import Branch, create_branch, delete_branch, list_branches
+from omnigraph.graph import verbs
 from omnigraph.ops.session import Session
+
+if TYPE_CHECKING:
+    from omnigraph.ops.branch import Branch
 
 
 class GraphBranches:
@@ -12,9 +16,9 @@ class GraphBranches:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def list(self) -> list[Branch]:
+    def list(self) -> "list[Branch]":
         """All branches, main first and the others by name."""
-        return list_branches(self._session)
+        return verbs.branch.list_branches(self._session)
 
     def create(
         self,
@@ -24,7 +28,7 @@ class GraphBranches:
         snapshot: str | None = None,
         at: datetime | None = None,
         actor: str = "anonymous",
-    ) -> Branch:
+    ) -> "Branch":
         """A new branch that starts as the newest state of `from_`, or as that of one of its commits or of an instant.
 
         It takes the same few requests for any graph: no table is copied.
@@ -36,9 +40,11 @@ class GraphBranches:
             BranchGoneError: `from_` was deleted meanwhile.
             BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
         """
-        return create_branch(self._session, name, source=from_, commit_id=snapshot, at=at, actor=actor)
+        return verbs.branch.create_branch(
+            self._session, name, source=from_, commit_id=snapshot, at=at, actor=self._session.signer(actor)
+        )
 
-    def delete(self, name: str) -> Branch:
+    def delete(self, name: str) -> "Branch":
         """Delete a branch, with its commits; what it was. Whoever works on it gets a BranchGoneError.
 
         Raises:
@@ -47,4 +53,4 @@ class GraphBranches:
             BranchHasChildrenError: Others were taken from it: delete those first.
             BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is gone.
         """
-        return delete_branch(self._session, name)
+        return verbs.branch.delete_branch(self._session, name)

@@ -1,4 +1,7 @@
-"""The graph as its users have it, each method one call into `ops`."""
+"""The graph as its users have it, each method one call into `ops`.
+
+What a query needs is imported with it; every other verb when it is first called, see `graph/verbs.py`.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -6,30 +9,30 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.result import Result
+from omnigraph.graph import verbs
 from omnigraph.graph.history import HistoryVerbs
 from omnigraph.graph.spark_door import distributed, reader_for, spark_room
 from omnigraph.graph.upkeep import UpkeepVerbs
 from omnigraph.lang.source import Source
-from omnigraph.ops.algorithm_verbs import Algorithms
 from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
-from omnigraph.ops.blob import read_blob
-from omnigraph.ops.create import create
-from omnigraph.ops.explain import Explained, explain
-from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, export_graph
-from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
-from omnigraph.ops.load_arguments import GraphData, TypedData, load_input
-from omnigraph.ops.load_branch import load_on_new_branch
-from omnigraph.ops.mutate import MutationCall, MutationResult, mutate
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import pinned_table
 from omnigraph.options import Engine
+from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import PinnedDataset
 
 if TYPE_CHECKING:
+    from omnigraph.ops.algorithm_verbs import Algorithms
+    from omnigraph.ops.explain import Explained
+    from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
+    from omnigraph.ops.export_stream import ExportStream
+    from omnigraph.ops.load import LoadMode, LoadResult, Progress
+    from omnigraph.ops.load_arguments import GraphData, TypedData
+    from omnigraph.ops.mutate import MutationResult
     from omnigraph.spark.graph import SparkGraph
 
 
@@ -45,12 +48,20 @@ class Graph(HistoryVerbs, UpkeepVerbs):
     @classmethod
     def create(cls, uri: str, schema: Source, *, actor: str, runtime: Runtime) -> "Graph":
         """A new, empty graph, with every setting handed in."""
-        return cls(create(uri, schema, actor=actor, runtime=runtime))
+        return cls(verbs.create.create(uri, schema, actor=actor, runtime=runtime))
 
     @classmethod
     def open(cls, uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived: bool | None = None) -> "Graph":
         """A graph that exists, with every setting handed in."""
         return cls(open_session(uri, is_read_only=is_read_only, runtime=runtime, keep_derived=keep_derived))
+
+    def acting_as(self, actor: Actor | str, *, through: str | None = None) -> "Graph":
+        """The same graph in the hands of an actor: commits are theirs, and a policy is asked about them. Cheap.
+
+        `through` names the stored query on whose behalf it happens, which a policy may ask for.
+        """
+        who = actor if isinstance(actor, Actor) else Actor(name=actor)
+        return type(self)(self._session.acting_as(who, through=through))
 
     def __repr__(self) -> str:
         return f"Graph({self._session.uri!r})"
@@ -71,9 +82,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         return self.snapshot().manifest.schema.source
 
     @property
-    def algorithms(self) -> Algorithms:
+    def algorithms(self) -> "Algorithms":
         """PageRank, components, communities, paths and triangles over the edges of one type."""
-        return Algorithms(self._session, distributed)
+        return verbs.algorithm_verbs.Algorithms(self._session, distributed)
 
     @property
     def spark(self) -> "SparkGraph":
@@ -99,9 +110,11 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             TypeMissingError: The schema of that snapshot has no such type.
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        return pinned_table(self._session, self.snapshot(branch=branch, snapshot=snapshot, at=at), type_name)
+        return verbs.table.pinned_table(
+            self._session, self._session.on(branch).snapshot(commit_id=snapshot, at=at), type_name
+        )
 
-    def query(
+    def query(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
@@ -112,12 +125,13 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         at: datetime | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
+        budget: Budget | None = None,
     ) -> Result:
         """Run the query of that name, or the only one of the text, on one state of the graph.
 
         That is the branch's newest, which has every commit acknowledged before this call, or that of a commit's id
         (`snapshot`) or of an instant (`at`). `seconds` and `memory_bytes` are what it may use, if not what the options
-        say.
+        say; whoever may want to cancel it hands in a `budget`, which then counts instead.
 
         Raises:
             SourceError: The text has mistakes.
@@ -137,7 +151,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             seconds=seconds,
             memory_bytes=memory_bytes,
         )
-        return query(self._session, call)
+        return query(self._session, call, budget)
 
     def sql(
         self,
@@ -157,6 +171,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             BranchMissingError, CommitMissingError: There is no such state.
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to ask.
         """
+        self._session.allow(Action.EXPORT, branch)  # before a Spark is started for it
         answer: Result = spark_room("answers").answer(
             self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
         )
@@ -174,7 +189,8 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         seconds: float | None = None,
         memory_bytes: int | None = None,
         analyze: bool = False,
-    ) -> Explained:
+        budget: Budget | None = None,
+    ) -> "Explained":
         """How `query` would run: the steps, with how many rows each is expected to have and how they are found.
 
         With `analyze` the query is run, and the steps say what they really did.
@@ -192,7 +208,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             seconds=seconds,
             memory_bytes=memory_bytes,
         )
-        return explain(self._session, call, analyze=analyze)
+        return verbs.explain.explain(self._session, call, analyze=analyze, budget=budget)
 
     def mutate(
         self,
@@ -205,7 +221,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | None = None,
-    ) -> MutationResult:
+    ) -> "MutationResult":
         """Run the mutation of that name, or the only one of the text: all of it in one commit, or nothing.
 
         With an `idempotency_key` that a commit of this actor already has, nothing is done and the answer is what it
@@ -221,24 +237,24 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             BranchMissingError: There is no such branch.
             ConflictError: Somebody else changed what this relied on: read again and retry.
         """
-        call = MutationCall(
+        call = verbs.mutate.MutationCall(
             source=_source(source),
             name=name,
             params=params or {},
-            actor=actor,
+            actor=self._session.signer(actor),
             message=message,
             idempotency_key=idempotency_key,
             if_commit=if_commit,
         )
-        return mutate(self._session.on(branch), call)
+        return verbs.mutate.mutate(self._session.on(branch), call)
 
     def load(  # noqa: PLR0913 - all but the data by name
         self,
-        data: GraphData | None = None,
+        data: "GraphData | None" = None,
         *,
-        mode: LoadMode | str,
-        nodes: Mapping[str, TypedData] | None = None,
-        edges: Mapping[str, TypedData] | None = None,
+        mode: "LoadMode | str",
+        nodes: "Mapping[str, TypedData] | None" = None,
+        edges: "Mapping[str, TypedData] | None" = None,
         map: Mapping[str, str] | None = None,
         branch: str = "main",
         from_: str | None = None,
@@ -250,8 +266,8 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         dry_run: bool = False,
         engine: Engine | str = Engine.AUTO,
         master: str | None = None,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> LoadResult:
+        progress: "Callable[[Progress], None] | None" = None,
+    ) -> "LoadResult":
         """Load records: all of them in one commit, or nothing.
 
         Args:
@@ -286,10 +302,10 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
-        call = LoadCall(
-            input=load_input(data, nodes, edges, map),
-            mode=chosen("mode", LoadMode, mode),
-            actor=actor,
+        call = verbs.load.LoadCall(
+            input=verbs.load_arguments.load_input(data, nodes, edges, map),
+            mode=chosen("mode", verbs.load.LoadMode, mode),
+            actor=self._session.signer(actor),
             message=message,
             idempotency_key=idempotency_key,
             on_error=None if on_error is None else Path(on_error),
@@ -299,22 +315,22 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         )
         reader = reader_for(chosen("engine", Engine, engine), master)
         if from_ is not None:
-            return load_on_new_branch(self._session, call, branch=branch, source=from_, reader=reader)
-        return load(self._session.on(branch), call, reader)
+            return verbs.load_branch.load_on_new_branch(self._session, call, branch=branch, source=from_, reader=reader)
+        return verbs.load.load(self._session.on(branch), call, reader)
 
     def export(  # noqa: PLR0913 - all but the target by name
         self,
         target: str | os.PathLike[str] | BinaryIO,
         *,
-        format: ExportFormat | str = ExportFormat.JSONL,
+        format: "ExportFormat | str" = "jsonl",
         types: Sequence[str] | None = None,
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
         engine: Engine | str = Engine.AUTO,
         master: str | None = None,
-        progress: Callable[[ExportProgress], None] | None = None,
-    ) -> Exported:
+        progress: "Callable[[ExportProgress], None] | None" = None,
+    ) -> "Exported":
         """Write the graph's rows, of the newest state, a commit's id or an instant; `load` takes what this writes.
 
         Graph JSONL goes to a file or a binary writer: node types then edge types in declared order, rows by id.
@@ -331,15 +347,32 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             ExportTargetError: The target can't be written.
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """
-        state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
-        form = chosen("format", ExportFormat, format)
+        state = self._session.on(branch).snapshot(commit_id=snapshot, at=at)
+        form = chosen("format", verbs.export.ExportFormat, format)
         by = chosen("engine", Engine, engine)
         if by is Engine.LOCAL and master is not None:
             raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
         if by is Engine.SPARK or (by is Engine.AUTO and master is not None):
             door: SparkGraph = spark_room("graph").on_master(self._session, state, master)
             return door.export(target, format=form, types=types, progress=progress)
-        return export_graph(self._session, state, target, format=form, types=types, progress=progress)
+        return verbs.export.export_graph(self._session, state, target, format=form, types=types, progress=progress)
+
+    def export_stream(
+        self,
+        *,
+        types: Sequence[str] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+    ) -> "ExportStream":
+        """What `export` writes as graph JSONL, in pieces that are made as they are asked for.
+
+        Raises:
+            TypeMissingError: The schema of that snapshot has no such type.
+            BranchMissingError, CommitMissingError: There is no such state.
+        """
+        state = self._session.on(branch).snapshot(commit_id=snapshot, at=at)
+        return verbs.export_stream.export_stream(self._session, state, types)
 
     def blob(
         self,
@@ -360,7 +393,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             BranchMissingError, CommitMissingError: There is no such state.
         """
         state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
-        return read_blob(self._session, state, type_name, id, property)
+        return verbs.blob.read_blob(self._session, state, type_name, id, property)
 
 
 def _source(text: str | Source) -> Source:

@@ -1,20 +1,31 @@
-"""Branches, the past, differences, merges and schemas: the verbs of a graph that is versioned."""
+"""Branches, the past, differences, merges and schemas: the verbs of a graph that is versioned.
 
-from collections.abc import Mapping, Sequence
+A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/verbs.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from omnigraph.commit.records import Commit, Snapshot
+from omnigraph.graph import verbs
 from omnigraph.graph.branches import GraphBranches
+from omnigraph.graph.tags import GraphTags
 from omnigraph.lang.source import Source
 from omnigraph.ops.arguments import chosen
-from omnigraph.ops.diff import Diff
-from omnigraph.ops.history import list_commits, show_commit
-from omnigraph.ops.merge import MergeCall, merge
-from omnigraph.ops.merge_result import MergeResult, Strategy
-from omnigraph.ops.schema_apply import SchemaCall, SchemaResult, apply_schema, plan_schema
 from omnigraph.ops.session import Session
-from omnigraph.ops.states import state_of
-from omnigraph.schema.steps import MigrationPlan
+
+if TYPE_CHECKING:
+    from omnigraph.ops.change_set import ChangeSet
+    from omnigraph.ops.changes import ChangeFeed
+    from omnigraph.ops.clone import CloneResult
+    from omnigraph.ops.clone_tables import CloneProgress
+    from omnigraph.ops.diff import Diff
+    from omnigraph.ops.entity_history import EntityHistory
+    from omnigraph.ops.history import CommitPage
+    from omnigraph.ops.merge_result import MergeResult, Strategy
+    from omnigraph.ops.schema_apply import SchemaResult
+    from omnigraph.schema.steps import MigrationPlan
 
 
 class HistoryVerbs:
@@ -29,35 +40,111 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
             CommitMissingError: The branch's history has no such commit, or nothing that early.
         """
-        return self._session.on(branch).snapshot(commit_id=snapshot, at=at)
+        return verbs.states.show_state(self._session, branch=branch, commit_id=snapshot, at=at)
 
     @property
     def branches(self) -> GraphBranches:
         """The graph's branches: list, create, delete."""
         return GraphBranches(self._session)
 
-    def commits(
-        self, *, branch: str = "main", filters: Mapping[str, str] | None = None, limit: int | None = None
-    ) -> list[Commit]:
-        """The history of a branch, newest first; filters are `actor`, `operation`, `since` and `until`.
+    @property
+    def tags(self) -> GraphTags:
+        """The graph's tags: list, create, delete."""
+        return GraphTags(self._session)
 
-        Behind its own commits come those of the branch it was taken from.
+    def commits(
+        self,
+        *,
+        branch: str = "main",
+        filters: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> list[Commit]:
+        """The history of a branch, newest first, or only what is older than the commit `before`.
+
+        Behind its own commits come those of the branch it was taken from. A commit passes every filter: `actor`,
+        `branch`, `operation`, `type` and `key` are equal, `message` is part of it, `since` and `until` are times.
 
         Raises:
             BadFilterError: There is no such filter, or its value can't be read.
-            BranchMissingError: There is no such branch.
+            BranchMissingError, CommitMissingError: There is no such branch, or `before` is no commit of it.
         """
-        return list_commits(self._session.on(branch), filters=filters, limit=limit)
+        return verbs.history.list_commits(self._session.on(branch), filters=filters, limit=limit, before=before)
 
-    def commit(self, commit_id: str, *, branch: str = "main") -> Commit:
-        """One commit of a branch's history.
+    def commit_page(
+        self,
+        *,
+        branch: str = "main",
+        filters: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> "CommitPage":
+        """As `commits`, with which of them cleanup has collected, and what to ask for to get the next page."""
+        return verbs.history.commit_page(self._session.on(branch), filters=filters, limit=limit, before=before)
+
+    def commit(self, commit_id: str, *, branch: str | None = None) -> Commit:
+        """One commit: of a branch's history, or of any branch's, also of one that was merged and deleted.
 
         Raises:
-            BranchMissingError, CommitMissingError: There is no such branch, or its history has no such commit.
+            BranchMissingError, CommitMissingError: There is no such branch, or no history has such a commit.
         """
-        return show_commit(self._session.on(branch), commit_id)
+        return verbs.history.show_commit(self._session, commit_id, branch=branch)
 
-    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> Diff:
+    def commit_changes(
+        self, commit_id: str, *, branch: str | None = None, types: Sequence[str] | None = None
+    ) -> "ChangeSet":
+        """What one commit changed against its first parent; rows are read when they are asked for.
+
+        Raises:
+            BranchMissingError, CommitMissingError: There is no such branch, or no branch has such a commit.
+            CommitCollectedError, DataDroppedError: What it changed can't be read any more.
+            TypeMissingError: There is no type of that name.
+        """
+        return verbs.changes.commit_changes(self._session, commit_id, branch=branch, types=types)
+
+    def changes(
+        self,
+        *,
+        branch: str = "main",
+        since: str | None = None,
+        types: Sequence[str] | None = None,
+        limit: int | None = None,
+        follow: bool = False,
+        poll_seconds: float = 1.0,
+    ) -> "ChangeFeed":
+        """The change feed of a branch: an iterator over its commits after `since`, oldest first, each exactly once.
+
+        Each is a `ChangeSet`: the commit, what it did to the schema, and as it is iterated the rows that came, went or
+        say something else, before and after. It is told against the first parent, also for a merge: whoever applies the
+        feed in order always has what the branch has. Without `since` it begins with the commit that made the graph.
+        `types` are the only ones whose rows are told; every commit still is. `follow` waits for more, for ever, looking
+        every `poll_seconds`. It costs what the commits changed, however large the tables are.
+
+        Raises:
+            BranchMissingError: There is no such branch.
+            CommitMissingError: `since` is no commit of the branch's history.
+            CommitCollectedError, DataDroppedError: What comes next can't be read any more.
+            TypeMissingError: There is no type of that name.
+            BranchGoneError: The branch was deleted while it was followed.
+        """
+        call = verbs.changes.ChangesCall(
+            since=since, types=types, limit=limit, follow=follow, poll_seconds=poll_seconds
+        )
+        return verbs.changes.ChangeFeed(self._session.on(branch), call)
+
+    def history(self, type_name: str, id: str, *, branch: str = "main", limit: int | None = None) -> "EntityHistory":
+        """Every version that one node or edge has had on a branch, newest first: by whom, when, and what changed.
+
+        It goes back before the branch was taken from another, and through renames; deletions and re-creations are
+        versions too. Only commits that changed the table of the type are looked into.
+
+        Raises:
+            BranchMissingError: There is no such branch.
+            TypeMissingError, EntityMissingError: There is no such type, or there never was such a node or edge.
+        """
+        return verbs.entity_history.entity_history(self._session.on(branch), type_name, id, limit=limit)
+
+    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> "Diff":
         """What differs between two states: rows that came, went or say something else. Found as it is asked for.
 
         A state is a branch (`review`), a commit's id, or a commit or time of a branch (`review@2026-01-31T12:00:00Z`).
@@ -68,18 +155,19 @@ class HistoryVerbs:
             TypeMissingError: Neither state has a type of that name.
         """
         session = self._session
-        return Diff(session, state_of(session, before), state_of(session, after), types)
+        before_state, after_state = (verbs.states.state_of(session, state) for state in (before, after))
+        return verbs.diff.Diff(session, before_state, after_state, types)
 
     def merge(
         self,
         source: str,
         *,
         into: str = "main",
-        strategy: Strategy | str | None = None,
+        strategy: "Strategy | str | None" = None,
         actor: str = "anonymous",
         message: str | None = None,
         dry_run: bool = False,
-    ) -> MergeResult:
+    ) -> "MergeResult":
         """Bring to a branch what another one has done since the two parted, in one commit with two parents.
 
         Rows are told apart by their ids, and merged property by property. What the two don't agree about, or break
@@ -93,26 +181,45 @@ class HistoryVerbs:
             ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or another branch
                 was merged into it; or others kept writing the same tables.
         """
-        settled = None if strategy is None else chosen("strategy", Strategy, strategy)
-        call = MergeCall(source=source, into=into, strategy=settled, actor=actor, message=message, is_dry_run=dry_run)
-        return merge(self._session, call)
+        settled = None if strategy is None else chosen("strategy", verbs.merge_result.Strategy, strategy)
+        call = verbs.merge.MergeCall(
+            source=source,
+            into=into,
+            strategy=settled,
+            actor=self._session.signer(actor),
+            message=message,
+            is_dry_run=dry_run,
+        )
+        return verbs.merge.merge(self._session, call)
 
-    def plan_schema(self, schema: str | Source, *, branch: str = "main") -> MigrationPlan:
+    def plan_schema(
+        self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
+    ) -> "MigrationPlan":
         """What it takes to get from a branch's schema to another one; nothing is changed, and no row is looked at.
+
+        With `allow_data_loss`, the steps are those of `apply_schema` with it.
 
         Raises:
             SourceError: The text has mistakes.
             BranchMissingError: There is no such branch.
         """
-        return plan_schema(self._session.on(branch), _schema(schema))
+        session = self._session.on(branch)
+        return verbs.schema_apply.plan_schema(session, _schema(schema), allows_data_loss=allow_data_loss)
 
     def apply_schema(
-        self, schema: str | Source, *, branch: str = "main", actor: str = "anonymous", message: str | None = None
-    ) -> SchemaResult:
+        self,
+        schema: str | Source,
+        *,
+        branch: str = "main",
+        actor: str = "anonymous",
+        message: str | None = None,
+        allow_data_loss: bool = False,
+    ) -> "SchemaResult":
         """Make a schema the accepted one of a branch, with all that follows for its tables, in one commit.
 
         New rules are checked against the rows that are there first. What is dropped stays readable in earlier
-        snapshots, and those keep the schema that they had.
+        snapshots, and those keep the schema that they had. With `allow_data_loss` it does not: its table gets files
+        without it, and the branch's earlier states of that table give a DataDroppedError.
 
         Raises:
             SourceError: The text has mistakes.
@@ -121,8 +228,31 @@ class HistoryVerbs:
             ConflictError: Somebody else wrote meanwhile: look again and retry.
             BranchMissingError: There is no such branch.
         """
-        call = SchemaCall(source=_schema(schema), actor=actor, message=message)
-        return apply_schema(self._session.on(branch), call)
+        call = verbs.schema_apply.SchemaCall(
+            source=_schema(schema),
+            actor=self._session.signer(actor),
+            message=message,
+            allows_data_loss=allow_data_loss,
+        )
+        return verbs.schema_apply.apply_schema(self._session.on(branch), call)
+
+    def clone(
+        self,
+        target: str,
+        *,
+        branches: Sequence[str] | None = None,
+        progress: "Callable[[CloneProgress], None] | None" = None,
+    ) -> "CloneResult":
+        """Copy the graph with its branches and its past to another place, while others may write to it.
+
+        What `omnigraph.clone_graph` does, which says more.
+
+        Raises:
+            BranchMissingError: There is no branch of a name in `branches`.
+            PlaceTakenError, CloneBusyError, NestedPlacesError: The clone can't be there.
+        """
+        names = None if branches is None else tuple(branches)
+        return verbs.clone.clone(self._session, verbs.clone.CloneCall(target=target, branches=names, progress=progress))
 
 
 def _schema(text: str | Source) -> Source:

@@ -6,39 +6,40 @@ from typing import TYPE_CHECKING
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.errors import SparkMissingError
+from omnigraph.graph import verbs
 from omnigraph.ops.arguments import BadArgumentError
-from omnigraph.ops.load import LoadCall
-from omnigraph.ops.load_reading import read_here
-from omnigraph.ops.load_records import Reader, Records
 from omnigraph.ops.session import Session
-from omnigraph.ops.upkeep_hands import Hands
 from omnigraph.options import Engine
 
 if TYPE_CHECKING:
     from omnigraph.ops.algorithms import DistributedAlgorithms
+    from omnigraph.ops.load import LoadCall
+    from omnigraph.ops.load_records import Reader, Records
+    from omnigraph.ops.upkeep_hands import Hands
 
 
 _SPARKS_OWN = frozenset({"pandas", "py4j", "pyspark"})
 """What `omnigraph[spark]` brings along."""
 
 
-def reader_for(engine: Engine, master: str | None) -> Reader:
+def reader_for(engine: Engine, master: str | None) -> "Reader":
     """Who reads, checks and writes the records of a load: it is known when the load is about to begin."""
     if engine is Engine.LOCAL:
         if master is not None:
             raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
-        return read_here
+        return verbs.load_reading.read_here
 
-    def read(session: Session, call: LoadCall, head: Head) -> Records:
+    def read(session: Session, call: "LoadCall", head: Head) -> "Records":
         choice = spark_room("choice").choose_engine(call.input, session.runtime.options, engine, master)
         call.tell_engine(str(choice))
-        reader: Reader = read_here if choice.engine is Engine.LOCAL else spark_room("job").reader(choice.master)
+        here = verbs.load_reading.read_here
+        reader: Reader = here if choice.engine is Engine.LOCAL else spark_room("job").reader(choice.master)
         return reader(session, call, head)
 
     return read
 
 
-def hands_for(session: Session, engine: Engine, master: str | None) -> Hands | None:
+def hands_for(session: Session, engine: Engine, master: str | None) -> "Hands | None":
     """Who does the heavy work of maintenance; None: this process."""
     if engine is Engine.LOCAL and master is not None:
         raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")

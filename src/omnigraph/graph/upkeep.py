@@ -1,16 +1,26 @@
-"""Maintenance: the verbs that keep a graph fast and sound."""
+"""Maintenance: the verbs that keep a graph fast and sound.
+
+A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/verbs.py`.
+"""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
+from omnigraph.graph import verbs
 from omnigraph.graph.spark_door import hands_for
-from omnigraph.ops.embed import DEFAULT_BATCH, EmbedCall, EmbedProgress, EmbedResult, embed
-from omnigraph.ops.indexes import IndexReport, list_indexes
-from omnigraph.ops.operations import Operations, list_operations
-from omnigraph.ops.optimize import OptimizeCall, OptimizeProgress, OptimizeResult, optimize
 from omnigraph.ops.session import Session
-from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.options import Engine
+
+if TYPE_CHECKING:
+    from omnigraph.ops.check import CheckProgress, CheckResult
+    from omnigraph.ops.cleanup import CleanupProgress, CleanupResult
+    from omnigraph.ops.embed import EmbedProgress, EmbedResult
+    from omnigraph.ops.indexes import IndexReport
+    from omnigraph.ops.operations import Operations
+    from omnigraph.ops.optimize import OptimizeProgress, OptimizeResult
+    from omnigraph.ops.reconcile import Reconciler, ReconcileRound
+    from omnigraph.ops.repair_result import RepairResult
 
 
 class UpkeepVerbs:
@@ -30,8 +40,8 @@ class UpkeepVerbs:
         branch: str = "main",
         actor: str = "anonymous",
         message: str | None = None,
-        progress: Callable[[EmbedProgress], None] | None = None,
-    ) -> EmbedResult:
+        progress: "Callable[[EmbedProgress], None] | None" = None,
+    ) -> "EmbedResult":
         """Compute the vectors that `@embed` declares and that are missing, through the configured provider.
 
         Each `batch` of rows is a commit, so a run that stops has not worked in vain. With `all`, vectors that are there
@@ -45,30 +55,31 @@ class UpkeepVerbs:
             BranchMissingError: There is no such branch.
             ConflictError: Others kept changing the rows of a batch; what was committed before stays.
         """
-        call = EmbedCall(
+        call = verbs.embed.EmbedCall(
             type_name=type_name,
             property=property,
-            batch=DEFAULT_BATCH if batch is None else batch,
+            batch=verbs.embed.DEFAULT_BATCH if batch is None else batch,
             limit=limit,
             all=all,
             dry_run=dry_run,
-            actor=actor,
+            actor=self._session.signer(actor),
             message=message,
         )
-        return embed(self._session.on(branch), call, progress)
+        return verbs.embed.embed(self._session.on(branch), call, progress)
 
-    def optimize(
+    def optimize(  # noqa: PLR0913 - the choices of a run, all by name
         self,
         *,
         types: Sequence[str] | None = None,
         all_indexes: bool = False,
+        dry_run: bool = False,
         engine: Engine | str = Engine.LOCAL,
         master: str | None = None,
         branch: str = "main",
         actor: str = "anonymous",
         message: str | None = None,
-        progress: Callable[[OptimizeProgress], None] | None = None,
-    ) -> OptimizeResult:
+        progress: "Callable[[OptimizeProgress], None] | None" = None,
+    ) -> "OptimizeResult":
         """Keep tables fast: merge small fragments, drop deleted rows from files, build and complete indexes.
 
         What rows say, and what queries answer, stays the same. Each table where it pays gets a commit of its own; one
@@ -79,6 +90,7 @@ class UpkeepVerbs:
             types: Only these types; without, all.
             all_indexes: Also build indexes that are declared and that no query asks, for other tools that read the
                 tables: full text, vectors, lists, and numbers that are not signed integers.
+            dry_run: Only tell what is worth doing, as `due` of the result; nothing is written.
             engine: `local` works in this process; `spark` compacts and builds large indexes on Spark's executors.
             master: Where Spark runs, such as `local[4]` or `spark://host:7077`, if not where it runs anyway.
             branch: The branch to optimise.
@@ -90,24 +102,143 @@ class UpkeepVerbs:
             TypeMissingError: The schema has no such type.
             BranchMissingError: There is no such branch.
         """
-        call = OptimizeCall(
+        call = verbs.optimize.OptimizeCall(
             types=None if types is None else tuple(types),
-            upkeep=UpkeepCall(actor=actor, message=message, all_indexes=all_indexes),
+            upkeep=verbs.table_upkeep.UpkeepCall(
+                actor=self._session.signer(actor), message=message, all_indexes=all_indexes
+            ),
+            is_dry_run=dry_run,
             progress=progress,
         )
         session = self._session.on(branch)
-        return optimize(session, call, hands_for(session, Engine(engine), master))
+        return verbs.optimize.optimize(session, call, hands_for(session, Engine(engine), master))
+
+    def reconciler(
+        self,
+        *,
+        every_seconds: float = 60.0,
+        budget: float = 0.1,
+        actor: str | None = None,
+        tell: "Callable[[ReconcileRound], None] | None" = None,
+    ) -> "Reconciler":
+        """Maintenance that looks after itself: `run` it in a thread of its own, until another calls its `stop`.
+
+        It looks at every branch again and again, `every_seconds` at the most often, and optimises what pays; no more
+        than `budget`, a share of the time, is spent on it. `tell` is told of every round.
+
+        Raises:
+            BadArgumentError, ActorRefusedError: It can't run that often, that much, or by that name.
+            ReadOnlyError: The graph was opened read-only.
+        """
+        given = {} if actor is None else {"actor": actor}
+        policy = verbs.reconcile.ReconcilePolicy(every_seconds=every_seconds, budget=budget, **given)
+        return verbs.reconcile.Reconciler(self._session, policy, tell)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: timedelta | None = None,
+        grace: timedelta | None = None,
+        confirm: bool = False,
+        progress: "Callable[[CleanupProgress], None] | None" = None,
+    ) -> "CleanupResult":
+        """Collect what no kept commit needs any more: the only verb that removes files. Without `confirm` a preview.
+
+        Kept are, of every branch, the newest `keep` commits, and those that were current within `older_than`; with
+        both, what either keeps. Tagged commits are kept, those that branches were taken from, and those that merges
+        will need. A collected commit stays in the history, and can't be read any more. Readers and writers go on
+        meanwhile.
+
+        Args:
+            keep: How many commits of each branch.
+            older_than: How far back every state can still be read. One of the two must be given.
+            grace: How long everything stays for those who are at work with it, a day unless given: what was current
+                within it is kept too. A write that takes longer, and has no sidecar, fails.
+            confirm: Do it.
+            progress: Is told when a table is done.
+
+        Raises:
+            BadArgumentError: Neither `keep` nor `older_than` is given, or a value makes no sense.
+            ConflictError: Another cleanup is at work.
+        """
+        call = verbs.cleanup.CleanupCall(
+            keep=keep,
+            older_than=older_than,
+            grace=verbs.cleanup.GRACE if grace is None else grace,
+            is_confirmed=confirm,
+            progress=progress,
+        )
+        return verbs.cleanup.cleanup(self._session, call)
 
     def indexes(
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
-    ) -> list[IndexReport]:
+    ) -> "list[IndexReport]":
         """Every index that is declared or there, with the share of rows that it covers, of one state of the graph.
 
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        return list_indexes(self._session, self._session.on(branch).snapshot(commit_id=snapshot, at=at))
+        return verbs.indexes.list_indexes(self._session, self._session.on(branch).snapshot(commit_id=snapshot, at=at))
 
-    def operations(self) -> Operations:
+    def check(
+        self,
+        *,
+        branch: str | None = None,
+        quick: bool = False,
+        deep: bool = False,
+        progress: "Callable[[CheckProgress], None] | None" = None,
+    ) -> "CheckResult":
+        """Verify the graph: manifests, files, rows, indexes, operations. Nothing is changed.
+
+        What is wrong, or only worth knowing, is a finding: with a code, what it is about, where that is, and the way
+        out. Others may read and write meanwhile. It costs a list of all files and a scan of ids, ends and what rules
+        are about.
+
+        Args:
+            branch: Only this branch; without, all, and what belongs to none.
+            quick: Only manifests and files; no row is read.
+            deep: Read every column of every row but Blobs.
+            progress: Is told how far it is.
+
+        Raises:
+            BranchMissingError: There is no such branch.
+            StoreUnavailableError: The store does not answer, so nothing can be said.
+        """
+        call = verbs.check.CheckCall(branch=branch, is_quick=quick, is_deep=deep, progress=progress)
+        return verbs.check.check(self._session, call)
+
+    def repair(
+        self,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        branch: str | None = None,
+        actor: str = "anonymous",
+        message: str | None = None,
+    ) -> "RepairResult":
+        """Find tables that other tools have damaged, and earlier versions that can take their place.
+
+        A preview, unless `confirm` is given: then what loses nothing is published, in one commit for each branch, and
+        the rest is refused. With `force` the rest is published too; each says what it loses. No data file is rewritten
+        or removed. Others may read and write meanwhile.
+
+        Args:
+            confirm: Publish what is verified: every step that is undone left all rows as they were.
+            force: With `confirm`, also publish what loses rows, or of which it can't be told.
+            branch: Only this branch; without, all.
+            actor: Who the commits are by.
+            message: A message to keep with the commits.
+
+        Raises:
+            BranchMissingError: There is no such branch.
+            ConflictError: Others kept writing to the tables that are repaired; nothing of these is published.
+        """
+        call = verbs.repair.RepairCall(
+            branch=branch, confirm=confirm, force=force, actor=self._session.signer(actor), message=message
+        )
+        return verbs.repair.repair(self._session, call)
+
+    def operations(self) -> "Operations":
         """Operations that are at work, or died and wait for recovery. They block nobody."""
-        return list_operations(self._session)
+        return verbs.operations.list_operations(self._session)

@@ -110,7 +110,7 @@ class Algorithms:
             branch=asked.get("branch", "main"),
             snapshot=asked.get("snapshot"),
             at=asked.get("at"),
-            actor=asked.get("actor", "anonymous"),
+            actor=self._session.signer(asked.get("actor", "anonymous")),
             message=asked.get("message"),
             seconds=asked.get("seconds"),
         )

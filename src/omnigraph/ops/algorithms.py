@@ -38,6 +38,7 @@ from omnigraph.ops.load_arguments import load_input
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.options import Engine
+from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_type
 from omnigraph.schema.catalog import EdgeType, NodeType, Property
 from omnigraph.schema.types import Scalar
@@ -96,6 +97,9 @@ def run_algorithm(
         LoadError: The property's own rules refuse a value.
         ConflictError: Others kept changing the very nodes.
     """
+    session.allow(Action.READ, call.branch)
+    if call.into is not None:
+        session.allow(Action.CHANGE, call.branch, signed=call.actor)
     session = session.on(call.branch)
     if call.into is not None:
         session.check_writable()

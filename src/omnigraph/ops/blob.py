@@ -8,6 +8,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
+from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.blobs import open_blob
 from omnigraph.storage.dataset import ADDRESS
@@ -52,6 +53,7 @@ def read_blob(session: Session, snapshot: Snapshot, type_name: str, row_id: str,
 
     The stream reads as it is asked, and shows the same bytes whatever is written meanwhile.
     """
+    session.allow(Action.READ, snapshot.branch)
     catalog = session.catalog(snapshot)
     type_ = catalog.type(type_name) or catalog.edge(type_name)
     if type_ is None:

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from omnigraph.commit.branch_errors import BranchOutcomeUnknownError
+from omnigraph.commit.branch_errors import BranchMissingError, BranchOutcomeUnknownError
 from omnigraph.commit.branches import Draft
-from omnigraph.commit.records import MAIN, BranchRecord
-from omnigraph.commit.refs import holder
+from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.records import MAIN, BranchRecord, Snapshot
 from omnigraph.ops.actors import check_actor
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class Branch:
 
 def list_branches(session: Session) -> list[Branch]:
     """All branches, main first and the others by name."""
+    session.allow_on_graph(Action.READ)
     return [Branch(name=MAIN), *map(_branch, session.branches.records())]
 
 
@@ -79,13 +81,11 @@ def drafted(
 
     When the block fails there is no branch. Raises what `create_branch` raises.
     """
+    session.allow(Action.READ, source)
+    session.allow(Action.BRANCH_CREATE, name, signed=actor)
     session.check_writable()
     check_actor(actor)
-    origin = session.on(source)
-    snapshot = origin.snapshot(commit_id=commit_id, at=at)
-    parent = origin.log
-    if commit_id is not None or at is not None:
-        parent = holder(parent, parent.latest(), snapshot)
+    parent, snapshot = _origin(session, source, commit_id, at)
     draft = session.branches.draft(name, parent, snapshot, actor)
     try:
         yield draft
@@ -101,6 +101,20 @@ def drafted(
         raise
 
 
+def _origin(session: Session, source: str, commit_id: str | None, at: datetime | None) -> tuple[ManifestLog, Snapshot]:
+    """The state to start from, and the log that has its commit; `source` may be a tag instead of a branch."""
+    try:
+        return session.on(source).located(commit_id=commit_id, at=at)
+    except BranchMissingError:
+        if (
+            commit_id is not None
+            or at is not None
+            or source not in {tag.name for tag in session.branches.tags.records()}
+        ):
+            raise
+    return session.located(commit_id=source)
+
+
 def delete_branch(session: Session, name: str) -> Branch:
     """Delete a branch; what it was. Its commits are lost, but for what was merged.
 
@@ -110,6 +124,7 @@ def delete_branch(session: Session, name: str) -> Branch:
         BranchHasChildrenError: Others were taken from it: delete those first.
         BranchOutcomeUnknownError: The store stopped answering; the branch may be gone.
     """
+    session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()
     return _branch(session.branches.delete(name))
 

@@ -62,7 +62,7 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
     catalog = assign_identities(load_schema(schema), None)
     store = Store(parse_uri(uri), runtime)
     taken = _check_place(store)
-    _check_conditions(store)
+    check_conditions(store)
     record = SchemaRecord(
         id=runtime.ids.ulid(),
         source=schema.text,
@@ -81,7 +81,7 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
     return Session(store=store, handles=Handles(store), log=log)
 
 
-def _check_conditions(store: Store) -> None:
+def check_conditions(store: Store) -> None:
     """StoreUnfitError when the store ignores the conditions of a put: racing commits would overwrite each other."""
     objects, key = store.objects, f"{RECOVERY}/probe-{store.runtime.ids.ulid()}"
     objects.put_if_absent(key, b"first")

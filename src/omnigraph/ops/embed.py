@@ -25,6 +25,7 @@ from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, NodeType, Property
 from omnigraph.storage.staging import RowStream
@@ -132,6 +133,7 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
         ProviderRefusedError, ProviderFailedError: The provider gave no answer; what was committed before stays.
         ConflictError: Others kept changing the very rows of a batch.
     """
+    session.allow(Action.READ if call.dry_run else Action.CHANGE, signed=None if call.dry_run else call.actor)
     if not call.dry_run:
         session.check_writable()
     snapshot = session.snapshot()

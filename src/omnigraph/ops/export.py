@@ -19,6 +19,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
+from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.types import VectorOf
@@ -85,6 +86,7 @@ def export_graph(
 
     A file appears when it is complete, or not at all; a writer that was passed in has what was written so far.
     """
+    session.allow(Action.EXPORT, snapshot.branch)
     chosen = chosen_types(session.catalog(snapshot), types)
     counts = _Counts(chosen, sum(snapshot.pin(type_.table_key).rows for type_ in chosen), progress)
     if format is ExportFormat.PARQUET:

@@ -1,16 +1,22 @@
-"""Commits: list them with filters, show one."""
+"""Commits: list them with filters, a page at a time; find one, on whichever branch it is."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
 from omnigraph.clock import parse_instant
-from omnigraph.commit.records import Commit
+from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
+from omnigraph.commit.floor import collected_of
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.records import MAIN, Commit, MergedFrom
 from omnigraph.commit.refs import CommitMissingError
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action, DeniedError
 
-FILTERS = ("actor", "operation", "since", "until")
+FILTERS = ("actor", "branch", "key", "message", "operation", "since", "type", "until")
 
 
 class BadFilterError(OmnigraphError):
@@ -27,22 +33,152 @@ class BadFilterError(OmnigraphError):
         return f"can't filter commits by `{self.name}`: {self.reason}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPage:
+    """Some commits of a branch's history, newest first."""
+
+    commits: tuple[Commit, ...]
+    collected: frozenset[str] = frozenset()
+    """The ids of those whose states cleanup has taken: they are known, and can't be read."""
+    next: str | None = None
+    """What to ask for commits `before`, for the next page; None when there is none. The next page may be empty."""
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        listed = [{**commit.to_json(), "collected": commit.id in self.collected} for commit in self.commits]
+        return {"commits": listed, "next": self.next}
+
+
 def list_commits(
-    session: Session, *, filters: Mapping[str, str] | None = None, limit: int | None = None
+    session: Session,
+    *,
+    filters: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    before: str | None = None,
 ) -> list[Commit]:
-    """The branch's commits, newest first; `limit` bounds both the result and, without filters, the cost."""
+    """The branch's commits, newest first; `limit` bounds both the result and, without filters, the cost.
+
+    `before` is a commit of the history: what is older than it comes.
+
+    Raises:
+        BadFilterError: There is no such filter, or its value can't be read.
+        CommitMissingError: `before` is no commit of the branch's history.
+    """
+    session.allow(Action.READ)
     tests = [_test(name, value) for name, value in (filters or {}).items()]
-    wanted = (commit for commit in session.log.history(session.head()) if all(test(commit) for test in tests))
-    return list(islice(wanted, limit))
+    history = session.log.history(session.head())
+    if before is not None and all(commit.id != before for commit in history):
+        raise CommitMissingError(before, session.log.branch)
+    return list(islice((commit for commit in history if all(test(commit) for test in tests)), limit))
 
 
-def show_commit(session: Session, commit_id: str) -> Commit:
-    """One commit, or CommitMissingError."""
-    commits: Iterator[Commit] = session.log.history(session.head())
-    for commit in commits:
+def commit_page(
+    session: Session,
+    *,
+    filters: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    before: str | None = None,
+) -> CommitPage:
+    """As `list_commits`, with what can't be read any more, and how to go on."""
+    found = list_commits(session, filters=filters, limit=limit, before=before)
+    is_collected = collected_of(session.log, session.head())
+    is_full = bool(found) and len(found) == limit and found[-1].parent is not None
+    return CommitPage(
+        commits=tuple(found),
+        collected=frozenset(commit.id for commit in found if is_collected(commit)),
+        next=found[-1].id if is_full else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCommit:
+    """A commit, and the graph on the branch in whose history it stands."""
+
+    commit: Commit
+    session: Session
+
+
+def find_commit(session: Session, commit_id: str, *, branch: str | None = None) -> FoundCommit:
+    """A commit of a branch's history, or of any branch's when none is named; those of merged branches are found too.
+
+    Raises:
+        CommitMissingError: No branch has it that may be read.
+        BranchMissingError: There is no such branch.
+    """
+    if branch is not None:
+        session.allow(Action.READ, branch)
+        return _looked_for(session.on(branch), commit_id, None)
+    merged: dict[str, MergedFrom] = {}
+    denied: DeniedError | None = None
+    is_read = False
+    for name in (MAIN, *(record.name for record in session.branches.records())):
+        try:
+            session.allow(Action.READ, name)
+            return _looked_for(session.on(name), commit_id, merged)
+        except CommitMissingError:
+            is_read = True
+        except (BranchGoneError, BranchMissingError):
+            continue  # deleted just now
+        except DeniedError as error:
+            denied = denied or error
+    if denied is not None and not is_read:
+        raise denied
+    return _among_merged(session, commit_id, merged)
+
+
+def show_commit(session: Session, commit_id: str, *, branch: str | None = None) -> Commit:
+    """One commit; raises what `find_commit` raises."""
+    return find_commit(session, commit_id, branch=branch).commit
+
+
+def _looked_for(session: Session, commit_id: str, merged: dict[str, MergedFrom] | None) -> FoundCommit:
+    """A commit of one branch. With `merged`, main has been looked at: what came from there is not read again.
+
+    And the journals that merges came from are added to it.
+    """
+    head = session.head()
+    fork = head.snapshot.manifest.fork
+    first = -1 if fork is None or merged is None else fork.seq
+    for commit in session.log.history(head):
         if commit.id == commit_id:
-            return commit
+            return FoundCommit(commit, session)
+        if commit.seq <= first:
+            break
+        if merged is not None and commit.merged_from is not None:
+            merged.setdefault(commit.merged_from.path, commit.merged_from)
     raise CommitMissingError(commit_id, session.log.branch)
+
+
+def _among_merged(session: Session, commit_id: str, merged: Mapping[str, MergedFrom]) -> FoundCommit:
+    """A commit of a branch that was merged and deleted since; its journal is there until cleanup takes it."""
+    live = {record.path for record in session.branches.records()}
+    waiting = [one for path, one in merged.items() if path not in live]
+    seen = {one.path for one in waiting}
+    while waiting:
+        there = waiting.pop()
+        session_there = session.on_log(session.log.other(there.branch, there.path))
+        for commit in _own_commits(session_there.log):
+            if commit.id == commit_id:
+                session.allow(Action.READ, there.branch)
+                return FoundCommit(commit, session_there)
+            more = commit.merged_from
+            if more is not None and more.path not in live | seen:
+                seen.add(more.path)
+                waiting.append(more)
+    raise CommitMissingError(commit_id, None)
+
+
+def _own_commits(log: ManifestLog) -> Iterator[Commit]:
+    """What a branch itself had, newest first; nothing when its journal is gone."""
+    try:
+        head: Head = log.last()
+    except NotAGraphError:
+        return
+    fork = head.snapshot.manifest.fork
+    for commit in log.history(head):
+        if fork is not None and commit.seq <= fork.seq:
+            return
+        yield commit
 
 
 def _test(name: str, value: str) -> Callable[[Commit], bool]:
@@ -50,15 +186,26 @@ def _test(name: str, value: str) -> Callable[[Commit], bool]:
     match name:
         case "actor":
             return lambda commit: commit.actor == value
+        case "branch":
+            return lambda commit: commit.branch == value
+        case "key":
+            return lambda commit: commit.idempotency_key == value
+        case "message":
+            wanted = value.casefold()
+            return lambda commit: wanted in (commit.message or "").casefold()
         case "operation":
             return lambda commit: commit.operation == value
         case "since":
             since = _instant(name, value)
             return lambda commit: parse_instant(commit.at) >= since
+        case "type":
+            keys = {f"node:{value}", f"edge:{value}"}
+            return lambda commit: any(change.table_key in keys for change in commit.changes)
         case "until":
             until = _instant(name, value)
             return lambda commit: parse_instant(commit.at) <= until
-    raise BadFilterError(name, f"use one of {', '.join(FILTERS)}")
+    near = closest(name, FILTERS)
+    raise BadFilterError(name, f"did you mean `{near}`?" if near else f"use one of {', '.join(FILTERS)}")
 
 
 def _instant(name: str, text: str) -> datetime:

@@ -7,6 +7,7 @@ from enum import Enum
 from omnigraph.commit.records import Snapshot
 from omnigraph.engine.tables.wanted_indexes import WantedIndex, wanted_indexes
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import StoredIndex, stored_indexes
@@ -68,6 +69,7 @@ class IndexReport:
 
 def list_indexes(session: Session, snapshot: Snapshot) -> list[IndexReport]:
     """Every index that is declared or there, types in declared order."""
+    session.allow(Action.READ, snapshot.branch)
     tables = session.tables(snapshot)
     fewest = session.runtime.options.upkeep.index_rows
     return [

@@ -15,6 +15,8 @@ from omnigraph.query.ir import Pattern, ReadQuery
 from omnigraph.schema.catalog import Catalog, Value
 
 KEPT_QUERIES, PLANS_OF_A_QUERY = 256, 16
+MOST_KEPT = 4_096
+"""Values of more letters or items than this are not kept in memory for a plan: it is made anew each time."""
 
 _Key: TypeAlias = tuple[str, int, str, tuple[object, ...]]
 """The state, by branch, manifest version and commit; and what counts of the parameters."""
@@ -33,12 +35,16 @@ class _Planned:
     is_timeless: bool
     plans: OrderedDict[_Key, PhysicalPlan] = field(default_factory=OrderedDict)
 
-    def key(self, snapshot: Snapshot, params: Mapping[str, Value]) -> _Key:
-        """What two calls with the same plan have in common."""
+    def key(self, snapshot: Snapshot, params: Mapping[str, Value]) -> _Key | None:
+        """What two calls with the same plan have in common; None for a call that shares its plan with none."""
         shape: tuple[object, ...] = ()
+        if not self.is_timeless:
+            return None
         if params:
-            nulls = (params[name] is None for name in self.named)
-            shape = (*(params[name] for name in self.counted), *nulls)
+            counted = tuple(params[name] for name in self.counted)
+            if sum(map(_size, counted)) > MOST_KEPT:
+                return None
+            shape = (*counted, *(params[name] is None for name in self.named))
         return snapshot.branch, snapshot.manifest_version, snapshot.manifest.head, shape
 
 
@@ -47,7 +53,7 @@ class KeptPlans:
 
     A plan may be kept because it is the same each time: the table versions of a state and the values of parameters
     decide, never what is in memory. Values that can't change it are left out: that of a key, which names one row, and
-    those that only stand behind the pattern. A pattern that reads `now()` is planned each time.
+    those that only stand behind the pattern. A pattern that reads `now()`, or very large values, is planned each time.
     """
 
     def __init__(self) -> None:
@@ -59,12 +65,12 @@ class KeptPlans:
         with self._lock:
             known = self._known(query, reading.view.catalog)
             key = known.key(snapshot, reading.inputs.params)
-            found = known.plans.get(key)
-            if found is not None:
+            found = None if key is None else known.plans.get(key)
+            if key is not None and found is not None:
                 known.plans.move_to_end(key)
                 return found
         plan = plan_read(query, reading)
-        if known.is_timeless:
+        if key is not None:
             with self._lock:
                 known.plans[key] = plan
                 if len(known.plans) > PLANS_OF_A_QUERY:
@@ -79,6 +85,15 @@ class KeptPlans:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(id(query))
         return found
+
+
+def _size(value: Value) -> int:
+    """About how much a value takes, in letters or items."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, tuple):
+        return len(value) if len(value) > MOST_KEPT else sum(map(_size, value))
+    return 1
 
 
 def _planned(query: ReadQuery, catalog: Catalog) -> _Planned:

@@ -18,6 +18,7 @@ from omnigraph.ops.load_records import Reader, Records
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import write_tables
+from omnigraph.policy import Action
 
 __all__ = [
     "GraphSource",
@@ -49,6 +50,7 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
         KeyReusedError: The actor's idempotency key belongs to another kind of request, or to a load in another mode.
         SpoolError, QuarantineError: The disk does not take what a load keeps there.
     """
+    session.allow(Action.CHANGE, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
     head = session.head()

@@ -11,6 +11,7 @@ from omnigraph.ops.load import OPERATION, LoadCall, LoadResult, load
 from omnigraph.ops.load_reading import read_here
 from omnigraph.ops.load_records import Reader
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action, DeniedError
 from omnigraph.storage.objects import StoreUnavailableError
 
 
@@ -27,6 +28,9 @@ def load_on_new_branch(
         BadBranchNameError, BranchExistsError: The name won't do.
         BranchMissingError: There is no branch `source`.
     """
+    session.allow(Action.READ, source)
+    session.allow(Action.BRANCH_CREATE, branch)
+    session.allow(Action.CHANGE, branch, signed=call.actor)
     session.check_writable()
     check_branch_name(branch)
     if call.is_dry_run:
@@ -46,7 +50,7 @@ def _is_repeated(session: Session, call: LoadCall, branch: str) -> bool:
     try:
         there = session.on(branch)
         head = there.head()
-    except BranchMissingError:
+    except (BranchMissingError, DeniedError):
         return False
     if earlier_try(there.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key) is None:
         raise BranchExistsError(branch, branch)

@@ -6,6 +6,7 @@ and without names that start with `.` or `_`, which other tools write for themse
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PATTERN_SIGNS = frozenset("*?[")
 _NOT_GRAPH = frozenset({".parquet", ".csv", ".orc"})
 
@@ -71,6 +73,23 @@ class BadInputNameError(OmnigraphError):
 
     def __str__(self) -> str:
         return f"`{self.text}` is not of the form `{self.form}`"
+
+
+class InputElsewhereError(OmnigraphError):
+    """An input is named by an address, and a load reads files by their paths."""
+
+    kind = Kind.USAGE
+    code = "input_elsewhere"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+    def __str__(self) -> str:
+        return (
+            f"`{self.address}` is no path: a load reads files of this machine, or that it shares with Spark's."
+            " Copy it to one, mount the store, or let Spark read it: `graph.spark.load(nodes={...: spark.read...})`"
+        )
 
 
 class TypeKindError(OmnigraphError):
@@ -279,6 +298,8 @@ def _files(given: PathLike) -> list[Path]:
             return _files_below(path)
         if path.exists():
             return [path]
+        if _ADDRESS.match(text):
+            raise InputElsewhereError(text)
         if not _PATTERN_SIGNS & set(text):
             raise FileMissingError(text)
         matched = sorted(Path(one) for one in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns

@@ -3,29 +3,31 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
+from msgspec import structs
 
 from omnigraph.commit.ancestry import Ancestry, Divergence, Tip
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError
-from omnigraph.commit.publisher import Armed, arm, publish
+from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError, Move
+from omnigraph.commit.publisher import Armed, abandon, arm, publish, reshape
 from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.engine.merging.conflicts import Conflicts
 from omnigraph.engine.merging.laws import check_laws
-from omnigraph.engine.merging.schemas import Divergent, Side, schema_side
+from omnigraph.engine.merging.schemas import Agreed, Divergent, Side, agreed_schema
 from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot, merged_tables
 from omnigraph.engine.view import View
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.merge_result import MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import ATTEMPTS
+from omnigraph.ops.schema_copy import copy_schema
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, stage_writes
-from omnigraph.schema.arrow import ID
-from omnigraph.schema.catalog import Catalog
-from omnigraph.storage.column_sets import one_array
+from omnigraph.policy import Action
+from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.storage.lookup import Located
+from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "merge"
@@ -53,7 +55,7 @@ class _Drawn:
     schema: SchemaRecord | None
     """The schema that comes with it, if it is another one."""
     tables: Sequence[MergedTable] = ()
-    """The tables to which rows are brought."""
+    """The tables to which rows are brought, or whose columns change."""
     starts: SnapshotTables
     """The versions that rows are brought to."""
 
@@ -71,6 +73,8 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
         ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or something else
             was merged into it; or others kept writing the same tables.
     """
+    session.allow(Action.READ, call.source)
+    session.allow(Action.BRANCH_MERGE, call.into, signed=call.actor)
     if call.source == call.into:
         raise BadArgumentError("into", f"`{call.into}`", "it is the branch to merge; name another one")
     if not call.is_dry_run:
@@ -113,16 +117,17 @@ class _Merge:
             return self._result(MergeOutcome.ALREADY_UP_TO_DATE)
         if base_id == self.head.snapshot.commit.id:
             return self._fast_forward()
-        sides = self._sides()
+        schema = self._schema()
         conflicts = Conflicts()
-        if isinstance(sides, Divergent):
-            conflicts.add(sides.conflicts[0].kind, sides.conflicts, len(sides.conflicts))
+        if isinstance(schema, Divergent):
+            conflicts.add(schema.conflicts[0].kind, schema.conflicts, len(schema.conflicts))
             return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
+        sides = self._sides(schema)
         tables = merged_tables(sides, conflicts)
         check_laws(sides, tables, self.session.handles, conflicts)
         if conflicts.total:
             return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
-        drawn = self._drawn(sides, tables)
+        drawn = self._drawn(sides, tables, schema.record)
         plan = CommitPlan(
             base=self.head,
             operation=OPERATION,
@@ -141,7 +146,7 @@ class _Merge:
         plan = CommitPlan(base=self.head, operation=OPERATION, actor=self.call.actor, if_commit=head_id)
         return self._publish(MergeOutcome.FAST_FORWARD, drawn, plan)
 
-    def _sides(self) -> Sides | Divergent:
+    def _schema(self) -> Agreed | Divergent:
         snapshots = (
             self.ancestry.state(self.divergence.base_id),
             self.head.snapshot,
@@ -149,34 +154,37 @@ class _Merge:
         )
         session = self.session
         base, ours, theirs = (View(session.catalog(one), session.tables(one)) for one in snapshots)
-        schema = schema_side(base, ours, theirs)
-        if isinstance(schema, Divergent):
-            return schema
+        return agreed_schema(base, ours, theirs, self._names, session.runtime.ids.ulid)
+
+    @property
+    def _names(self) -> Mapping[Side, str]:
+        return {"ours": self.call.into, "theirs": self.call.source}
+
+    def _sides(self, schema: Agreed) -> Sides:
         strategy: Side | None = None
         if self.call.strategy is not None:
             strategy = "ours" if self.call.strategy is Strategy.OURS else "theirs"
         return Sides(
-            base=base,
-            ours=ours,
-            theirs=theirs,
-            names={"ours": self.call.into, "theirs": self.call.source},
+            base=schema.base,
+            ours=schema.ours,
+            theirs=schema.theirs,
+            names=self._names,
             touched={"ours": _written(self.divergence.ours), "theirs": _written(self.divergence.theirs)},
-            schema=schema,
+            catalog=schema.catalog,
             strategy=strategy,
         )
 
-    def _drawn(self, sides: Sides, tables: Sequence[MergedTable]) -> _Drawn:
+    def _drawn(self, sides: Sides, tables: Sequence[MergedTable], schema: SchemaRecord) -> _Drawn:
         records = {side: sides.view(side).snapshot.manifest.tables for side in ("ours", "theirs")}
         wanted = {
             one.key: (
-                _renamed(records[one.side][one.pin.table_key], one.key),
+                _registered(records[one.side][one.pin.table_key], one.type),
                 replace(one.pin, table_key=one.key),
             )
             for one in tables
         }
         starts = SnapshotTables(self.session.handles, merged_snapshot(sides, tables))
-        written = [one for one in tables if one.has_rows]
-        schema = sides.view(sides.schema).snapshot.manifest.schema
+        written = [one for one in tables if one.has_rows or one.columns is not None]
         return _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
 
     def _requirements(self, drawn: _Drawn, catalog: Catalog) -> tuple[TableUnchanged, ...]:
@@ -196,22 +204,68 @@ class _Merge:
             return self._result(outcome, tables=tables)
         session, head = self.session, self.head
         armed: Armed | None = None
+        made: tuple[str, ...] = ()
         if drawn.tables:
             armed = arm(session.log, head, operation=OPERATION, actor=self.call.actor)
-        moves = stage_writes(session, drawn.starts, [_write(table) for table in drawn.tables], armed)
+            drawn, made = self._reshaped(drawn, armed)
+        pins = drawn.starts.snapshot.pins
+        writes = [_write(table, pins[table.key]) for table in drawn.tables if table.has_rows]
+        moves = self._staged(drawn.starts, writes, armed, made)
         plan = replace(
             plan,
             message=self.call.message,
             moves=moves,
             adopted=drawn.adopted,
+            made=made,
             renamed_tables=drawn.renamed,
             dropped_tables=drawn.dropped,
             schema=drawn.schema,
             merged_parent=self.theirs.commit.id,
             merged_from=self.ancestry.place_of_theirs(),
+            epoch=self.theirs.head.snapshot.manifest.floor.epoch,
         )
         done = publish(session.log, session.handles, plan, armed)
+        if drawn.schema is not None:
+            copy_schema(session, drawn.schema.source)
         return self._result(outcome, commit_id=done.commit.id, tables=tables)
+
+    def _reshaped(self, drawn: _Drawn, armed: Armed) -> tuple[_Drawn, tuple[str, ...]]:
+        """The same with versions that have the merged state's columns, and the files of these versions."""
+        handles, snapshot = self.session.handles, drawn.starts.snapshot
+        adopted, pins, made = dict(drawn.adopted), dict(snapshot.pins), list[str]()
+
+        def note(files: Sequence[str]) -> None:
+            made.extend(files)
+            armed.lease.name(files)
+
+        try:
+            for table in drawn.tables:
+                if table.columns is not None:
+                    key = table.key
+                    version, files = reshape(handles, stage_columns(drawn.starts.table(key), table.columns, note))
+                    note(files)
+                    pins[key] = replace(pins[key], version=version, branch=self.session.log.branch)
+                    record = adopted[key].record if key in adopted else self._record(table)
+                    adopted[key] = Adopted(record=record, pin=pins[key])
+        except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
+            abandon(self.session.log, armed, made)
+            raise
+        manifest = replace(snapshot.manifest, pins=pins)
+        starts = SnapshotTables(handles, replace(snapshot, manifest=manifest))
+        return replace(drawn, adopted=adopted, starts=starts), tuple(made)
+
+    def _record(self, table: MergedTable) -> TableRecord:
+        """The registered table of one that is the target's own."""
+        return _registered(self.head.snapshot.manifest.tables[table.pin.table_key], table.type)
+
+    def _staged(
+        self, starts: SnapshotTables, writes: Sequence[TableWrite], armed: Armed | None, made: Sequence[str]
+    ) -> tuple[Move, ...]:
+        try:
+            return stage_writes(self.session, starts, writes, armed)
+        except BaseException:  # as above; the writes have removed their own files
+            abandon(self.session.log, None, made)
+            raise
 
     def _result(
         self,
@@ -243,8 +297,9 @@ def _written(commits: Collection[Commit] | None) -> frozenset[str] | None:
     return frozenset(change.path for one in commits if not one.is_maintenance for change in one.changes)
 
 
-def _renamed(record: TableRecord, key: str) -> TableRecord:
-    return TableRecord(table_key=key, path=record.path, identity=record.identity, incarnation=record.incarnation)
+def _registered(record: TableRecord, type_: AnyType) -> TableRecord:
+    """A table as that of the merged state's type, which may have got another name or identity."""
+    return structs.replace(record, table_key=type_.table_key, identity=type_.identity)
 
 
 def _manifest_change(
@@ -269,14 +324,15 @@ def _manifest_change(
     )
 
 
-def _write(table: MergedTable) -> TableWrite:
+def _write(table: MergedTable, start: Pin) -> TableWrite:
     """The rows that are brought to a table, and the ids that go."""
-    rows, brought = table.rows, table.bytes
-    assert rows is not None and brought is not None  # noqa: PT018, S101 - only such tables are written
-    if not rows.put.num_rows:
-        return TableWrite(table_key=table.key, delete=rows.deleted.to_pylist())
-    keys = pa.concat_arrays([one_array(rows.put.column(ID)), rows.deleted])
-    return TableWrite(table_key=table.key, upsert=RowStream(batches=lambda: brought.stored(rows.put), keys=keys))
+    rows, brought, keys = table.rows, table.bytes, table.replaced
+    assert rows is not None and brought is not None and keys is not None  # noqa: PT018, S101 - only such are written
+    located = None
+    if table.addresses is not None:
+        located = Located(path=start.path, version=start.version, addresses=table.addresses)
+    stream = RowStream(batches=lambda: brought.stored(rows.put), keys=keys, located=located)
+    return TableWrite(table_key=table.key, upsert=stream)
 
 
 def _told(ours: Manifest, drawn: _Drawn) -> tuple[TableMerge, ...]:
@@ -285,7 +341,7 @@ def _told(ours: Manifest, drawn: _Drawn) -> tuple[TableMerge, ...]:
     found = [
         TableMerge(
             table=one.key,
-            how="merged",
+            how="merged" if one.has_rows else "reshaped",
             rows_before=before.get(one.key, 0),
             rows_after=one.pin.rows + one.inserted - one.deleted,
             inserted=one.inserted,

@@ -33,7 +33,10 @@ class TableMerge:
 
     table: str
     how: str
-    """`adopted`: it is the source's version, and no row was copied. `merged`: rows were brought to it. `dropped`."""
+    """`adopted`: it is the source's version, and no row was copied. `merged`: rows were brought to it.
+
+    `reshaped`: its columns changed, and nothing else. `dropped`.
+    """
     rows_before: int
     rows_after: int
     inserted: int = 0

@@ -28,6 +28,7 @@ from omnigraph.ops.choose import choose_query
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import ReadOnlyError, Session
 from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.policy import Action
 from omnigraph.query.bind import bind_query
 from omnigraph.query.mutation_ir import Delete, MutationQuery, Update
 from omnigraph.query.params import check_params
@@ -84,6 +85,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
         ConflictError: Somebody else changed what this relied on, or `if_commit` is not the head.
         KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
     """
+    session.allow(Action.CHANGE, signed=call.actor)
     if session.is_read_only:
         raise ReadOnlyError(session.uri)
     chosen = choose_query(call.source, call.name)

@@ -32,6 +32,12 @@ def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived
     return session
 
 
+def unopened_session(uri: str, runtime: Runtime) -> Session:
+    """The graph at `uri`, if there is one: nothing was read or cleared up. For who looks at what can't be opened."""
+    store = Store(parse_uri(uri), runtime)
+    return Session(store=store, handles=Handles(store), log=ManifestLog(store))
+
+
 def heal(session: Session, head: Head) -> Report | None:
     """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run.
 

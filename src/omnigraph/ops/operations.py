@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from omnigraph.commit.sidecar import BrokenSidecar, Sidecar, list_sidecars
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +35,6 @@ class Operations:
 
 def list_operations(session: Session) -> Operations:
     """What is under way now; usually nothing."""
+    session.allow_on_graph(Action.READ)
     found, broken = list_sidecars(session.store)
     return Operations(tuple(item.sidecar for item in found), tuple(broken))

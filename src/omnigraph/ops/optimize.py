@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
+from omnigraph.commit.floor import TooSlowError
 from omnigraph.commit.plan import ConflictError
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.suggest import closest
@@ -17,6 +18,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.ops.table_upkeep import Attempt, TableUpkeep, UpkeepCall
 from omnigraph.ops.upkeep_hands import Hands, LocalHands
+from omnigraph.policy import Action
 from omnigraph.storage.index_staging import OutdatedSegmentError
 from omnigraph.storage.rewriting import OutdatedRewriteError
 from omnigraph.telemetry import log
@@ -42,6 +44,8 @@ class OptimizeCall:
     types: tuple[str, ...] | None = None
     """Only these; None: all."""
     upkeep: UpkeepCall
+    is_dry_run: bool = False
+    """Only tell what is worth doing."""
     progress: Callable[[OptimizeProgress], None] | None = None
 
 
@@ -57,6 +61,11 @@ class OptimizeResult:
         """Whether a table could not be worked on; the others were."""
         return any(one.error is not None for one in self.tables)
 
+    @property
+    def due(self) -> tuple[TableUpkeep, ...]:
+        """The tables for which a dry run found something worth doing."""
+        return tuple(one for one in self.tables if one.is_due)
+
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
         return {"branch": self.branch, "tables": [one.to_json() for one in self.tables]}
@@ -67,14 +76,16 @@ def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -
 
     `hands` do the heavy work; without any, this process does it.
     """
-    session.check_writable()
+    session.allow(Action.MAINTAIN, signed=call.upkeep.actor)
+    if not call.is_dry_run:
+        session.check_writable()
     check_signature(call.upkeep.actor, call.upkeep.message, None)
     keys = _chosen(session, call.types)
     options = session.runtime.options.upkeep
     workers = hands or LocalHands(options)
     found: dict[str, TableUpkeep] = {}
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="optimize") as pool:
-        waiting = {pool.submit(_isolated, session, key, call.upkeep, workers): key for key in keys}
+        waiting = {pool.submit(_isolated, session, key, call, workers): key for key in keys}
         try:
             for future in as_completed(waiting):
                 key = waiting[future]
@@ -98,9 +109,11 @@ def _chosen(session: Session, types: Sequence[str] | None) -> list[str]:
     return [key for name, key in names.items() if (types is None or name in types) and key in snapshot.pins]
 
 
-def _isolated(session: Session, table_key: str, call: UpkeepCall, hands: Hands) -> TableUpkeep:
+def _isolated(session: Session, table_key: str, call: OptimizeCall, hands: Hands) -> TableUpkeep:
     try:
-        return _optimized(session, table_key, call, hands)
+        if call.is_dry_run:
+            return Attempt(session, session.head(), table_key, call.upkeep, hands).preview()
+        return _optimized(session, table_key, call.upkeep, hands)
     except OmnigraphError as error:
         log.warning("%s was not optimised: %s", table_key, error)
         return TableUpkeep(table_key=table_key, error=str(error))
@@ -115,7 +128,7 @@ def _optimized(session: Session, table_key: str, call: UpkeepCall, hands: Hands)
             return TableUpkeep(table_key=table_key, skipped="the table was dropped meanwhile")
         try:
             return Attempt(session, head, table_key, call, hands).run()
-        except (ConflictError, OutdatedRewriteError, OutdatedSegmentError) as error:
+        except (ConflictError, TooSlowError, OutdatedRewriteError, OutdatedSegmentError) as error:
             log.info("%s is planned again: %s", table_key, error)
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(number, _MOST_DOUBLINGS)))
     return TableUpkeep(table_key=table_key, skipped=f"others rewrote it {ATTEMPTS} times meanwhile: try again later")

@@ -21,6 +21,7 @@ from omnigraph.engine.view import View
 from omnigraph.errors import Kind, NotAReadError, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action
 from omnigraph.query.ir import ReadQuery, predicates
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
 
@@ -74,7 +75,8 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
 
 
 def snapshot_of(session: Session, call: QueryCall) -> Snapshot:
-    """The state that a call asks for."""
+    """The state that a call asks for, if it may be read: what every read begins with."""
+    session.allow(Action.READ, call.branch)
     if call.snapshot is not None and call.at is not None:
         raise TargetAmbiguousError
     return session.on(call.branch).snapshot(commit_id=call.snapshot, at=call.at)
@@ -101,7 +103,7 @@ def begin(
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
-    inputs = Inputs(check_params(planned.params, call.params), session.runtime.clock.now())
+    inputs = Inputs(check_params(planned.params, call.params, budget.check), session.runtime.clock.now())
     bounds(planned, inputs)
     if planned.params:
         check_asked((*planned.results, *predicates(planned.pattern)), inputs)

@@ -1,6 +1,6 @@
 """Change the schema: planned, checked against the rows that are there, applied in one commit or not at all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from omnigraph.commit.manifest_log import Head
@@ -15,22 +15,26 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.retry import ATTEMPTS
+from omnigraph.ops.schema_copy import copy_schema
+from omnigraph.ops.schema_purge import forget, holders, purged, purges_of
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.codec import encode_catalog, fingerprint
+from omnigraph.schema.data_loss import losing
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step
-from omnigraph.storage.layout import SCHEMA_COPY, table_path
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.layout import table_path
 from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import OutdatedColumnsError
 from omnigraph.storage.swap_errors import SwapLostError
-from omnigraph.telemetry import log as telemetry_log
 
 OPERATION = "schema_apply"
+_APART = 2.0**40
+"""How far from the last identity the next one may lie: branches choose by chance, so that they never choose alike."""
 
 
 class SchemaUnsupportedError(OmnigraphError):
@@ -89,6 +93,8 @@ class SchemaCall:
     source: Source
     actor: str
     message: str | None = None
+    allows_data_loss: bool = False
+    """Whether what the schema has no more is dropped with its data, from the branch's earlier states too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,22 +104,30 @@ class SchemaResult:
     plan: MigrationPlan
     branch: str
     commit_id: str | None
+    held_by: tuple[str, ...] = ()
+    """Other branches that still have what was dropped for good here: it is on the disk for as long as they do."""
 
     def to_json(self) -> dict[str, object]:
         """For programs."""
-        return {"target": {"branch": self.branch}, "commit_id": self.commit_id, **self.plan.to_json()}
+        head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
+        if self.plan.loses_data:
+            head["held_by"] = list(self.held_by)
+        return {**head, **self.plan.to_json()}
 
 
-def plan_schema(session: Session, source: Source) -> MigrationPlan:
+def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = False) -> MigrationPlan:
     """What it takes to get from the accepted schema to another; nothing is changed, and rows are not looked at."""
+    session.allow(Action.SCHEMA_APPLY)
     old = session.catalog(session.head().snapshot)
-    return plan_migration(old, load_schema(source))
+    plan = plan_migration(old, load_schema(source))
+    return losing(plan) if allows_data_loss else plan
 
 
 def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
     """Make a schema the accepted one, with all that follows for tables and rows.
 
-    What is dropped stays in earlier snapshots.
+    What is dropped stays in earlier snapshots; unless the call allows data loss: then files without it take the place
+    of those that hold it, and the branch's earlier states of such a table are not to be read any more.
 
     Raises:
         SourceError: The text has mistakes.
@@ -121,6 +135,7 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
         SchemaUnfitError: Rows that are there break a new rule.
         ConflictError: Somebody else wrote meanwhile, or changed the schema: look again and retry.
     """
+    session.allow(Action.SCHEMA_APPLY, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, None)
     for _ in range(ATTEMPTS - 1):
@@ -135,8 +150,11 @@ def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
     head = session.head()
     snapshot = head.snapshot
     old = session.catalog(snapshot)
-    new = assign_identities(load_schema(call.source), old)
+    apart = int(session.runtime.ids.jitter(_APART))
+    new = assign_identities(load_schema(call.source), old, first=old.next_identity + apart)
     plan = plan_migration(old, new)
+    if call.allows_data_loss:
+        plan = losing(plan)
     if plan.is_empty:
         return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=None)
     if not plan.is_supported:
@@ -146,8 +164,10 @@ def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
     if findings.violations:
         raise SchemaUnfitError(findings.violations[:MOST_SHOWN], len(findings.violations))
     commit_id = _publish(session, call, head, new, change)
-    _copy(session, call.source)
-    return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id)
+    copy_schema(session, call.source.text)
+    lost = purges_of(snapshot, change) if call.allows_data_loss else ()
+    held_by = holders(session, {one.path for one in lost})
+    return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
 
 def _publish(session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange) -> str:
@@ -157,44 +177,52 @@ def _publish(session: Session, call: SchemaCall, head: Head, new: Catalog, chang
         source=call.source.text,
         catalog=encode_catalog(new).decode(),
         fingerprint=fingerprint(new),
+        same=head.snapshot.manifest.schema.same,
     )
     new_tables = tuple(_new_tables(session, head, change.added))
+    lost = purges_of(head.snapshot, change) if call.allows_data_loss else ()
     armed = arm(session.log, head, operation=OPERATION, actor=call.actor)
+    moves = _moves(session, head, change, armed, {one.table_key for one in lost})
     plan = CommitPlan(
         base=head,
         operation=OPERATION,
         actor=call.actor,
         message=call.message,
         schema=record,
-        moves=_moves(session, head, change, armed),
+        moves=moves,
         new_tables=new_tables,
         dropped_tables=tuple(type_.table_key for type_ in change.dropped),
         renamed_tables={one.old.table_key: one.new.table_key for one in change.lasting if one.is_renamed},
+        purged=lost,
     )
-    return publish(session.log, session.handles, plan, armed).commit.id
+    commit_id = publish(session.log, session.handles, plan, armed).commit.id
+    forget(session, head.snapshot, lost, moves)
+    return commit_id
 
 
-def _moves(session: Session, head: Head, change: SchemaChange, armed: Armed) -> tuple[Move, ...]:
-    """The tables whose columns change, under the names that they have now."""
+def _moves(session: Session, head: Head, change: SchemaChange, armed: Armed, lost: Collection[str]) -> tuple[Move, ...]:
+    """The tables whose columns change, under the names that they have now; those that lose some get new files."""
     tables = session.tables(head.snapshot)
     moves: list[Move] = []
     made: list[str] = []
+
+    def note(files: Sequence[str]) -> None:
+        """Files as they come: named to recovery, in case this process dies."""
+        made.extend(files)
+        armed.lease.name(files)
+
     try:
         for one in change.lasting:
             if one.changes_columns:
                 key = one.old.table_key
-                staged = stage_columns(tables.table(key), one.new_columns(), lambda files: _note(armed, made, files))
+                staged = stage_columns(tables.table(key), one.new_columns(), note)
+                if key in lost:
+                    staged = purged(session, staged, note)
                 moves.append(Move(table_key=key, staged=staged))
     except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
         abandon(session.log, armed, made)
         raise
     return tuple(moves)
-
-
-def _note(armed: Armed, made: list[str], files: Sequence[str]) -> None:
-    """Files of a new column, as they come: named to recovery, in case this process dies."""
-    made += files
-    armed.lease.name(files)
 
 
 def _new_tables(session: Session, head: Head, added: Sequence[AnyType]) -> Iterator[NewTable]:
@@ -209,11 +237,3 @@ def _new_tables(session: Session, head: Head, added: Sequence[AnyType]) -> Itera
         path = table_path(kind, type_.name, incarnation)
         made = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
         yield NewTable(record=made, schema=arrow_schema(type_))
-
-
-def _copy(session: Session, source: Source) -> None:
-    """The readable copy beside the tables, which nobody reads back."""
-    try:
-        session.store.objects.put(SCHEMA_COPY, source.text.encode())
-    except StoreUnavailableError as error:
-        telemetry_log.warning("the readable copy of the schema was not written: %s", error)  # the schema is accepted

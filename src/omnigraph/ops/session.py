@@ -6,23 +6,29 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
+from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Snapshot
-from omnigraph.commit.refs import at_commit, at_time
+from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, holder
 from omnigraph.commit.tables import SnapshotTables
+from omnigraph.commit.tag_errors import TagMissingError
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.kept_plans import KeptPlans
 from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
+from omnigraph.policy import Action, Actor, ActorDiffersError, DeniedError, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.derived import DerivedObjects
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.store import Store
+
+ANONYMOUS = "anonymous"
+"""Who signs where nobody is named."""
 
 
 class ReadOnlyError(OmnigraphError):
@@ -58,6 +64,10 @@ class Session:
     plans: KeptPlans = field(default_factory=KeptPlans, init=False, repr=False)
     branches: Branches = field(init=False)
     _catalogs: KeptCatalogs = field(default_factory=KeptCatalogs, init=False, repr=False)
+    actor: Actor | None = field(default=None, init=False)
+    """For whom it acts, where that was said: whom a policy is asked about, and who signs."""
+    through: str | None = field(default=None, init=False)
+    """The stored query on whose behalf it acts."""
     _is_by_name: bool = field(default=False, init=False, repr=False)
     """Whether the branch is known by its name alone: nothing of it was read yet."""
 
@@ -100,6 +110,37 @@ class Session:
         other.log, other._is_by_name = log, is_by_name  # noqa: SLF001 - a copy of this very object
         return other
 
+    def acting_as(self, actor: Actor, *, through: str | None = None) -> "Session":
+        """This graph in the hands of an actor, by way of a stored query if one is named. Cheap."""
+        other = copy.copy(self)
+        other.actor, other.through = actor, through
+        return other
+
+    def allow(self, action: Action, branch: str | None = None, *, signed: str | None = None) -> None:
+        """Every verb asks this first. Nothing where there is no policy, or where it allows the action on the branch.
+
+        `branch` is the session's own unless another is named. `signed` is the name that a commit is to have.
+
+        Raises:
+            DeniedError, NobodyActsError: The policy does not allow it.
+            ActorDiffersError: The session acts for somebody else than who is to sign.
+        """
+        if signed is not None and self.actor is not None and signed != self.actor.name:
+            raise ActorDiffersError(self.actor.name, signed)
+        policy = self.runtime.policy
+        if policy is not None:
+            require(policy, self.actor, action, self.log.branch if branch is None else branch, self.through)
+
+    def allow_on_graph(self, action: Action) -> None:
+        """As `allow`, for what is about the graph as a whole."""
+        policy = self.runtime.policy
+        if policy is not None:
+            require(policy, self.actor, action, None, self.through)
+
+    def signer(self, named: str) -> str:
+        """Who signs: the one that it acts for, if there is one; else the one that a call names."""
+        return self.actor.name if self.actor is not None and named == ANONYMOUS else named
+
     def head(self) -> Head:
         """The newest state of the branch, by one probe when nothing moved."""
         return self._looked(ManifestLog.latest)
@@ -112,14 +153,25 @@ class Session:
         return self._looked(ManifestLog.recent)
 
     def snapshot(self, *, commit_id: str | None = None, at: datetime | None = None) -> Snapshot:
-        """The newest state, or that of a commit or an instant."""
+        """The newest state, or that of a commit or an instant; a tag stands for its commit, on whatever branch."""
+        return self.located(commit_id=commit_id, at=at)[1]
+
+    def located(self, *, commit_id: str | None = None, at: datetime | None = None) -> tuple[ManifestLog, Snapshot]:
+        """As `snapshot`, with the log whose journal has the state's commit."""
+        if commit_id is not None and not looks_like_id(commit_id):
+            return self._tagged(commit_id)
+        if commit_id is None and at is None:
+            head = self.head()
+            return self.log, head.snapshot
+        head = self._looked(ManifestLog.newest_readable)
         if commit_id is not None:
-            head = self._looked(ManifestLog.newest_readable)
-            return at_commit(self.log, head, commit_id)
-        if at is not None:
-            head = self._looked(ManifestLog.newest_readable)
-            return at_time(self.log, head, at)
-        return self.head().snapshot
+            snapshot = at_commit(self.log, head, commit_id)
+        else:
+            assert at is not None  # noqa: S101 - one of the two is given
+            snapshot = at_time(self.log, head, at)
+        if snapshot.commit.branch != self.log.branch:  # what it had before it was taken from another is that one's
+            self.allow(Action.READ, snapshot.commit.branch)
+        return holder(self.log, head, snapshot), snapshot
 
     def tables(self, snapshot: Snapshot) -> SnapshotTables:
         """The tables of a snapshot."""
@@ -133,6 +185,16 @@ class Session:
         """ReadOnlyError for a read-only graph: every write asks."""
         if self.is_read_only:
             raise ReadOnlyError(self.uri)
+
+    def _tagged(self, name: str) -> tuple[ManifestLog, Snapshot]:
+        """The state that a tag names, found in the journal of its branch, which may have been deleted."""
+        try:
+            record = self.branches.tags.record(name)
+        except TagMissingError:
+            raise CommitMissingError(name, self.log.branch) from None
+        self.allow(Action.READ, record.branch)
+        log = self.branches.journal(record.branch, record.path)
+        return log, at_commit(log, log.last(), record.commit_id)
 
     def _looked(self, look: Callable[[ManifestLog], Head]) -> Head:
         """A state of the branch. What was known by a name that is used anew is looked for again, once."""
@@ -151,4 +213,14 @@ class Session:
         try:
             return self.branches.log(branch)
         except BranchMissingError as error:
-            raise BranchMissingError(branch, error.known, closest(branch, error.known)) from None
+            self.allow(Action.READ, branch)  # whoever may not read it does not learn that it is not there
+            known = tuple(name for name in error.known if _may_read(self, name))
+            raise BranchMissingError(branch, known, closest(branch, known)) from None
+
+
+def _may_read(session: Session, branch: str) -> bool:
+    try:
+        session.allow(Action.READ, branch)
+    except DeniedError:
+        return False
+    return True

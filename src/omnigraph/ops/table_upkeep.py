@@ -22,6 +22,7 @@ from omnigraph.telemetry import log
 
 OPERATION = "optimize"
 NOTHING = "nothing to do"
+ONLY_LOOKED = "worth doing; this was a dry run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,11 @@ class TableUpkeep:
     manifest_version: int | None = None
     skipped: str | None = None
     error: str | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a dry run found something worth doing."""
+        return self.skipped == ONLY_LOOKED
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -109,6 +115,20 @@ class Attempt:
             return replace(report, skipped=NOTHING)
         done = self._published(staged, armed)
         return replace(report, commit_id=done.commit.id, manifest_version=done.commit.manifest_version)
+
+    def preview(self) -> TableUpkeep:
+        """What `run` would do now, as far as it can be told without doing it. Writes nothing."""
+        groups = groups_to_rewrite(self._table.fragments(), self._options, sorts_of(stored_indexes(self._table)))
+        work = tuple(one.name for one in self._index_work(self._table))
+        if not groups and not work:
+            return TableUpkeep(table_key=self._key, skipped=NOTHING)
+        return TableUpkeep(
+            table_key=self._key,
+            fragments_removed=sum(len(group) for group in groups),
+            fragments_added=len(groups),
+            indexes_built=work,
+            skipped=ONLY_LOOKED,
+        )
 
     # --- the work -----------------------------------------------------------------------------------
 

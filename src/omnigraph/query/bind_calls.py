@@ -5,7 +5,7 @@ from typing import Protocol
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.printer import print_expr
+from omnigraph.lang.print_predicate import expr_text as print_expr
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,

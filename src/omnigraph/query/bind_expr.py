@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.printer import print_expr
+from omnigraph.lang.print_predicate import expr_text as print_expr
 from omnigraph.query.bind_calls import CallBinder
 from omnigraph.query.bind_compare import Blame, Side, brace_filter, compare
 from omnigraph.query.bind_literal import natural, natural_type

@@ -24,6 +24,8 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, expected, from_json
 
 _LONGEST_NAME = 60  # characters that a message shows of a name which no query can have declared
+_LONG = 65_536
+"""Of a longer list, so many items are checked at a time."""
 _PLAIN = frozenset({str, int, float, bool})
 """Python's own types whose values are their own JSON form."""
 
@@ -72,12 +74,21 @@ class ParamText(str):
     __slots__ = ()
 
 
-def check_params(declared: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
+def check_params(
+    declared: Iterable[Parameter], given: Mapping[str, object], look: Callable[[], None] | None = None
+) -> dict[str, Value]:
     """A typed value for every declared parameter, in declared order; a nullable one that is missing is None.
 
+    `look` is called now and then, also within a long list, and may raise.
     Raises `ParameterError` with all problems: unknown names, missing or null required parameters, unfit values.
     """
-    return _check(declared, given, _from_python)
+    look = look or _nothing
+
+    def converted(type_: ValueType, value: object) -> Value | Misfit:
+        look()
+        return _from_python(type_, value, look)
+
+    return _check(declared, given, converted)
 
 
 def check_param_texts(declared: Iterable[Parameter], given: Mapping[str, str]) -> dict[str, Value]:
@@ -166,14 +177,34 @@ def _misfit(parameter: Parameter, value: object, misfit: Misfit) -> ParameterPro
     return ParameterProblem(parameter.name, reason, str(parameter.type), shown(value))
 
 
-def _from_python(type_: ValueType, value: object) -> Value | Misfit:
+def _nothing() -> None:
+    """Nobody is in a hurry."""
+
+
+def _from_python(type_: ValueType, value: object, look: Callable[[], None]) -> Value | Misfit:
     if isinstance(value, ParamText):
         return parse_param_text(type_, str(value))
-    form = _json_form(type_, value)
-    return form if isinstance(form, Misfit) else from_json(type_, form)
+    form = _json_form(type_, value, look)
+    if isinstance(form, Misfit):
+        return form
+    if isinstance(type_, ListOf) and isinstance(form, list) and len(form) > _LONG:
+        return _long_list(type_, form, look)
+    return from_json(type_, form)
 
 
-def _json_form(type_: ValueType, value: object) -> object:
+def _long_list(type_: ListOf, form: list[object], look: Callable[[], None]) -> Value | Misfit:
+    """As `from_json`, a part at a time."""
+    items: list[Value] = []
+    for begin in range(0, len(form), _LONG):
+        look()
+        part = from_json(type_, form[begin : begin + _LONG])
+        if not isinstance(part, tuple):
+            return from_json(type_, form[: begin + _LONG])  # which says where in the list
+        items += part
+    return tuple(items)
+
+
+def _json_form(type_: ValueType, value: object, look: Callable[[], None] = _nothing) -> object:
     """The JSON form of a Python value that stands for this very type; any other value as it is."""
     if type_ is Scalar.DATETIME and isinstance(value, datetime):
         return _instant(value)
@@ -185,7 +216,7 @@ def _json_form(type_: ValueType, value: object) -> object:
         return BASE64_PREFIX + base64.b64encode(value).decode()
     if isinstance(type_, ListOf | VectorOf):
         element = type_.element if isinstance(type_, ListOf) else Scalar.F32
-        return _array(element, value)
+        return _array(element, value, look)
     return value
 
 
@@ -205,7 +236,7 @@ def _instant(value: datetime) -> str | Misfit:
         return Misfit("the instant lies outside the years 1 to 9999")
 
 
-def _array(element: Scalar, value: object) -> object:
+def _array(element: Scalar, value: object, look: Callable[[], None]) -> object:
     to_list = getattr(value, "tolist", None)
     if callable(to_list):
         value = to_list()
@@ -214,7 +245,9 @@ def _array(element: Scalar, value: object) -> object:
     if _PLAIN.issuperset(map(type, value)):
         return list(value)  # a list may be long, and asking each item takes a while
     items: list[object] = []
-    for item in value:
+    for place, item in enumerate(value):
+        if place % _LONG == 0:
+            look()
         form = _json_form(element, item)
         if isinstance(form, Misfit):
             return form

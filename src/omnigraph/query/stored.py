@@ -5,7 +5,8 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import BoolLiteral, FloatLiteral, IntLiteral, Literal, NullLiteral, StringLiteral
-from omnigraph.lang.printer import print_expr, print_literal
+from omnigraph.lang.print_predicate import expr_text as print_expr
+from omnigraph.lang.print_values import print_literal
 from omnigraph.query.expr import Const, Now, ParamRef
 from omnigraph.query.functions import Place, look_up
 from omnigraph.query.mutation_ir import StoredValue

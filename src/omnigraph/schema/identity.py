@@ -10,14 +10,16 @@ from omnigraph.schema.matching import Matched, match_edges, match_nodes, match_p
 T = TypeVar("T", NodeType, EdgeType)
 
 
-def assign_identities(catalog: Catalog, previous: Catalog | None) -> Catalog:
+def assign_identities(catalog: Catalog, previous: Catalog | None, *, first: int = 0) -> Catalog:
     """The catalog with a number for every type and property.
 
     What continues something of `previous`, by name or by `@rename_from`, keeps its number; everything else gets the
     next one. One counter serves the whole graph and only grows, so a dropped name that returns is somebody new.
+    New numbers are at least `first`: branches that go on from one schema, each for itself, start at places of their
+    own, so that a number means one thing in all of them.
     """
     before = previous if previous is not None else Catalog(nodes={}, edges={}, interfaces={})
-    counter = _Counter(max(before.next_identity, _highest(before) + 1))
+    counter = _Counter(max(before.next_identity, _highest(before) + 1, first))
     nodes = _numbered(catalog.nodes.values(), match_nodes(before, catalog), counter)
     edges = _numbered(catalog.edges.values(), match_edges(before, catalog), counter)
     return replace(

@@ -62,6 +62,8 @@ class Step:
     code: str | None = None
     validates: bool = False
     """Whether apply must scan the committed rows first; `code` is then what it may fail with."""
+    is_hard: bool = False
+    """Whether what is dropped is gone from earlier states too."""
 
     def __post_init__(self) -> None:
         if self.code is not None and self.code not in MIGRATION_CODES:
@@ -109,14 +111,14 @@ class Step:
         if self.table is not None:
             fields["table"] = self.table
         if self.kind.drops_data:
-            fields["soft"] = True
+            fields["soft"] = not self.is_hard
         return fields
 
     def __str__(self) -> str:
         if not self.is_supported:
             mark = "unsupported"
         elif self.kind.drops_data:
-            mark = "drops"
+            mark = "loses" if self.is_hard else "drops"
         else:
             mark = "validates" if self.validates else "safe"
         code = "" if self.code is None else f" [{self.code}]"
@@ -161,6 +163,11 @@ class MigrationPlan:
         """Some step drops a type or property."""
         return any(step.kind.drops_data for step in self.steps)
 
+    @property
+    def loses_data(self) -> bool:
+        """Some step drops a type or property for good."""
+        return any(step.is_hard for step in self.steps)
+
     def to_json(self) -> dict[str, object]:
         """The plan for programs."""
         return {
@@ -182,7 +189,9 @@ class MigrationPlan:
         if not self.is_supported:
             return "can't be applied; see the unsupported changes"
         parts = []
-        if self.drops_data:
+        if self.loses_data:
+            parts.append("what is dropped is gone for good, from earlier states too")
+        elif self.drops_data:
             parts.append("what is dropped stays in earlier versions unless data loss is allowed")
         if self.validates:
             parts.append("committed rows are checked first")

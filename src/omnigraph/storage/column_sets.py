@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.hashing import Hashes, hashes_of
+from omnigraph.storage.plain_arrays import numbers, truths
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -32,12 +33,12 @@ def one_array(column: Column) -> pa.Array:
 
 def mask_of(column: Column) -> Mask:
     """A Boolean column without nulls as numpy has it."""
-    return np.asarray(one_array(column).to_numpy(zero_copy_only=False), np.bool_)
+    return truths(one_array(column))
 
 
 def positions_where(column: Column) -> Positions:
     """Where a Boolean column is true."""
-    return np.asarray(pc.indices_nonzero(column).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return numbers(pc.indices_nonzero(column)).astype(np.int64)
 
 
 def is_ascending(column: Column) -> bool:

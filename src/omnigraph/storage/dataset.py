@@ -77,6 +77,7 @@ class Table:
 
     def __init__(self, handles: Handles, path: str, version: int) -> None:
         self.handles, self.path, self.version = handles, path, version
+        self._fragments: tuple[Fragment, ...] | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.path!r}, {self.version})"
@@ -193,8 +194,10 @@ class Table:
 
     def fragments(self) -> tuple[Fragment, ...]:
         """The pieces of this version, in order; needs no request."""
-        dataset = self.handles.open(self.path, self.version)
-        return tuple(_described(fragment.metadata) for fragment in dataset.get_fragments())
+        if self._fragments is None:
+            dataset = self.handles.open(self.path, self.version)
+            self._fragments = tuple(_described(fragment.metadata) for fragment in dataset.get_fragments())
+        return self._fragments
 
     def field_number(self, column: str) -> int:
         """The number of a column, which it keeps when it is renamed and which no other column gets."""
@@ -257,7 +260,8 @@ def _described(metadata: lance.FragmentMetadata) -> Fragment:
         number=metadata.id,
         rows=metadata.physical_rows,
         deleted=metadata.num_deletions,
-        files=tuple(file.path for file in metadata.files),
+        # Not `file.path`: that makes a class of its own for each text, which costs more than all the rest.
+        files=tuple(str(vars(file).get("_path") or file.path) for file in metadata.files),
         deletions=name,
         nbytes=sum(file.file_size_bytes or 0 for file in metadata.files),
     )

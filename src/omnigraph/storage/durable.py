@@ -28,10 +28,17 @@ def flush(paths: Iterable[str], known: set[str]) -> None:
 
     A directory that is not in `known` may be new, so those above it, which have its name, are flushed as well.
     """
+    files = list(paths)
+    for path in files:
+        flush_file(path)
+    flush_above(files, known)
+
+
+def flush_above(paths: Iterable[str], known: set[str]) -> None:
+    """As `flush`, for files that were forced to disk already."""
     directories: dict[str, None] = {}
     unknown: set[str] = set()
     for path in paths:
-        flush_file(path)
         directory = os.path.dirname(path)  # noqa: PTH120 - plain strings on this path
         directories[directory] = None
         while directory not in known | unknown:

@@ -14,7 +14,10 @@ from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of
 from omnigraph.storage.store import Store
 
 CACHED_HANDLES = 512
-_NOT_LANCE = "not appear to be a Lance file"
+_DAMAGED = ("not appear to be a Lance file", "lance-table/src/io/deletion.rs")
+"""What the text of Lance's errors says of a data file or a deletion file that is not one any more."""
+PANIC = "PanicException"
+"""What a fault inside of Lance itself arrives as, such as that of a data file without a byte."""
 
 PinnedDataset: TypeAlias = lance.LanceDataset
 """What other rooms call Lance's own dataset, which they may hand on but not import."""
@@ -45,9 +48,13 @@ def read_errors(path: str, version: int) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError) as error:
         if is_unreachable(error):
             raise store_failure(f"read {path}", error) from error
-        if is_io(error) or _NOT_LANCE in str(error):
+        if is_io(error) or any(mark in str(error) for mark in _DAMAGED):
             raise PinUnreadableError(path, version, reason_of(error)) from error
         raise
+    except BaseException as error:
+        if type(error).__name__ != PANIC:  # it is no Exception, so that nobody catches it by accident
+            raise
+        raise PinUnreadableError(path, version, f"Lance failed over it: {error}") from error
 
 
 class Handles:

@@ -72,10 +72,14 @@ class Texts:
         _, offset_buffer, byte_buffer = column.buffers()
         bounds = np.frombuffer(offset_buffer, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
         first, last = (int(bounds[0]), int(bounds[-1])) if len(column) else (0, 0)
-        data = np.zeros(last - first + 8, np.uint8)
-        if last > first:
-            data[: last - first] = np.frombuffer(byte_buffer, np.uint8)[first:last]
-        self._words = np.ndarray((last - first + 1,), np.uint64, buffer=data, strides=(1,))
+        if byte_buffer is not None and byte_buffer.size >= last + 8:
+            # What lies behind a text is never looked at, so the column's own memory will do where there is enough.
+            self._words = np.ndarray((last - first + 1,), np.uint64, buffer=byte_buffer, offset=first, strides=(1,))
+        else:
+            data = np.zeros(last - first + 8, np.uint8)
+            if last > first:
+                data[: last - first] = np.frombuffer(byte_buffer, np.uint8)[first:last]
+            self._words = np.ndarray((last - first + 1,), np.uint64, buffer=data, strides=(1,))
         self._end = last - first
         self._taken: dict[int, Hashes] = {}
         self._starts, self.lengths = bounds[:-1] - first, np.diff(bounds)

@@ -15,9 +15,6 @@ DERIVED = "_derived"
 FORMAT: Final = "2.2"
 """Lance's storage version of every table."""
 
-INTERNAL_SCHEMA_VERSION: Final = 4
-"""The version of the stored format that this software writes and reads."""
-
 TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY, DERIVED})
 """Everything that may lie directly below a root; an init refuses a place that holds anything else."""
 
@@ -72,3 +69,8 @@ def version_number(key: str) -> int:
 def detached_file(version: int) -> str:
     """The file of a detached table version, relative to the table."""
     return f"_versions/d{version}.manifest"
+
+
+def is_detached(version: int) -> bool:
+    """Whether a number is that of a detached version: they have the highest of 64 bits."""
+    return version >> 63 == 1

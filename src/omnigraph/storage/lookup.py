@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.storage.column_sets import Column, Mask, Positions, is_among, one_array, places_among
 from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
 from omnigraph.storage.key_set import KeySet
+from omnigraph.storage.plain_arrays import numbers
 
 Addresses: TypeAlias = npt.NDArray[np.uint64]
 
@@ -36,8 +37,8 @@ class Existing:
     def addresses(self) -> Addresses:
         """The address of each committed row, by its number here."""
         if self._found is not None:
-            return np.asarray(self._found.column(ADDRESS).to_numpy(), np.uint64)
-        return _addresses(self._table, self._positions if self._positions is not None else np.empty(0, np.int64))
+            return numbers(one_array(self._found.column(ADDRESS)))
+        return addresses_at(self._table, self._positions if self._positions is not None else np.empty(0, np.int64))
 
     def located(self, rows: Mask) -> "Located":
         """Where the committed rows lie of some of the other rows, each of which has one."""
@@ -79,11 +80,16 @@ class Located:
         return (self.path, self.version) == (table.path, table.version)
 
 
+def nowhere(table: Table, rows: int) -> Existing:
+    """None of so many rows has a committed one."""
+    return Existing(table, np.full(rows, -1, np.int64), np.empty(0, np.int64))
+
+
 def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
     """Which of so many ids committed rows have; they are asked for only when there are any rows."""
-    at = np.full(rows, -1, np.int64)
     if not rows or not table.count():
-        return Existing(table, at, np.empty(0, np.int64))
+        return nowhere(table, rows)
+    at = np.full(rows, -1, np.int64)
     wanted = ids()
     if rows <= MAX_PUSHED_KEYS:
         found = table.matching(ID, wanted, [ID], with_address=True)
@@ -127,7 +133,7 @@ def rows_with(table: Table, column: str, keys: Column, columns: Sequence[str]) -
     return found.filter(pa.array(is_among(found.column(column), wanted))).select(list(columns))
 
 
-def _addresses(table: Table, positions: Positions) -> Addresses:
+def addresses_at(table: Table, positions: Positions) -> Addresses:
     """The addresses of the rows at these positions among those that live."""
     fragments = table.fragments()
     starts = np.cumsum([0, *(one.rows - one.deleted for one in fragments)])
@@ -141,6 +147,22 @@ def _addresses(table: Table, positions: Positions) -> Addresses:
             living = table.living_addresses([fragments[number].number]).to_numpy()
             addresses[mine] = living[offsets[mine].astype(np.int64)]
     return addresses
+
+
+def positions_at(table: Table, addresses: Addresses) -> Positions:
+    """The inverse of `addresses_at`, for rows that live."""
+    fragments = table.fragments()
+    starts = np.cumsum([0, *(one.rows - one.deleted for one in fragments)])
+    places = {one.number: place for place, one in enumerate(fragments)}
+    numbers, back = np.unique(addresses >> np.uint64(32), return_inverse=True)
+    at = np.array([places[int(number)] for number in numbers], np.int64)[back]
+    offsets = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    for place in np.unique(at):
+        if fragments[place].deleted:
+            mine = at == place
+            living = np.asarray(table.living_addresses([fragments[place].number]).to_numpy(), np.uint64)
+            offsets[mine] = np.searchsorted(living, addresses[mine])
+    return np.asarray(starts[at] + offsets, np.int64)
 
 
 def _key_set(table: Table, wanted: pa.Array) -> KeySet:

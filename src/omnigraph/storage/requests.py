@@ -79,3 +79,8 @@ def is_io(error: Exception) -> bool:
 def reason_of(error: Exception) -> str:
     """The first line of an error of Lance, without the place in its source."""
     return str(error).split("\n", 1)[0].split(", /home", 1)[0]
+
+
+def process_requests() -> dict[str, int]:
+    """How many requests Lance has made of object stores in this process since this was first asked, by operation."""
+    return _totals()

@@ -34,6 +34,10 @@ _MAX_RETRIES, _RETRY_SECONDS = "client_max_retries", "client_retry_timeout"
 """Lance's names for how often, and for how many seconds, a request is retried; we keep to the same bounds."""
 _LANCE_OPTIONS = frozenset({_MAX_RETRIES, _RETRY_SECONDS, "download_retry_count"})
 """The options that only Lance understands."""
+PART_BYTES = 8 * 1024 * 1024
+"""How much of a large object is read or written at once."""
+_MOST_PARTS = 9_000
+_PARTS_AT_ONCE = 2
 
 
 @contextmanager
@@ -88,6 +92,28 @@ class S3Objects:
         with _store_errors("read", key):
             result = obstore.get(self._store, key)
             return None if result.meta["size"] > limit else bytes(result.bytes())
+
+    def parts(self, key: str) -> Iterator[bytes]:
+        """The object's bytes, a part at a time."""
+        with _store_errors("read", key):
+            for part in obstore.get(self._store, key).stream(min_chunk_size=PART_BYTES):
+                yield bytes(part)
+
+    def put_parts(self, key: str, parts: Iterator[bytes], size: int) -> None:
+        """Write an object of about that size, a part at a time: there whole, or not at all."""
+        with _store_errors("write", key):
+            obstore.put(
+                self._store,
+                key,
+                parts,
+                chunk_size=max(PART_BYTES, size // _MOST_PARTS),
+                max_concurrency=_PARTS_AT_ONCE,
+            )
+
+    def copy(self, key: str, to: str) -> None:
+        """Copy an object within the bucket, by the store itself; one that is there is written over."""
+        with _store_errors("copy", key):
+            obstore.copy(self._store, key, to)
 
     def info(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""

@@ -20,7 +20,7 @@ from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.staging import Change, Staged
 
 _NO_PARENT = -1
-_NAME, _NUMBER, _PARENT = 2, 3, 4
+_NAME, _NUMBER, _PARENT, _NULLABLE = 2, 3, 4, 6
 """The parts of a stored field, by Lance's numbers for them."""
 
 
@@ -69,6 +69,22 @@ def schema_of(staged: Staged, stored: LanceSchema) -> LanceSchema:
     """The schema that a staged change gives a table, whose own metadata stays."""
     make, (metadata, *_) = _taken_apart(stored)
     return make(metadata, *(bytes.fromhex(field) for field in staged.fields))
+
+
+def relaxed_schema(staged: Staged, stored: LanceSchema) -> LanceSchema | None:
+    """The stored schema with those columns nullable that a staged change makes so; None when there are none.
+
+    Lance takes this as a change of its own, before any other.
+    """
+    make, (metadata, *fields) = _taken_apart(stored)
+    wanted = {_number(field) for field in map(bytes.fromhex, staged.fields) if _is_nullable(field)}
+    relaxed = [_nullable(field) if _number(field) in wanted else field for field in fields]
+    return make(metadata, *relaxed) if relaxed != list(fields) else None
+
+
+def field_numbers(schema: LanceSchema) -> set[int]:
+    """The numbers of all fields, nested ones too."""
+    return {_number(field) for fields in _by_column(schema).values() for field in fields}
 
 
 def _taken_apart(schema: LanceSchema) -> tuple[Callable[..., LanceSchema], tuple[Any, ...]]:
@@ -138,6 +154,17 @@ def _with_numbers(field: bytes, number: int, parent: int) -> bytes:
     others = [(part, data) for part, data in _parts(field) if part not in (_NUMBER, _PARENT)]
     own = [(_NUMBER, _varint_part(_NUMBER, number)), (_PARENT, _varint_part(_PARENT, parent))]
     return b"".join(data for _, data in sorted((*others, *own), key=lambda one: one[0]))
+
+
+def _nullable(field: bytes) -> bytes:
+    if _is_nullable(field):
+        return field
+    parts = [*_parts(field), (_NULLABLE, _varint_part(_NULLABLE, 1))]
+    return b"".join(data for _, data in sorted(parts, key=lambda one: one[0]))
+
+
+def _is_nullable(field: bytes) -> bool:
+    return bool(_signed(field, _NULLABLE))
 
 
 def _number(field: bytes) -> int:

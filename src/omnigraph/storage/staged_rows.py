@@ -1,4 +1,4 @@
-"""Rows that were written but belong to no version yet: read back from their files, and written as they come."""
+"""Rows that are written as they come, and the fragments that they become."""
 
 import json
 import queue
@@ -7,30 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-from lance.file import LanceFileReader
 
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.requests import store_errors
 from omnigraph.storage.staging import Change, RowStream, Witness, stage_fragments, write_rows
-from omnigraph.storage.store import Store
 
-READ_ROWS = 65_536
 _WAITING: Final = 4
 """How many batches may wait for a writer."""
 _LOOK_SECONDS = 0.2
-
-
-def staged_batches(store: Store, path: str, fragment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a staged fragment of the table at `path`, in the order in which its rows were written.
-
-    Not for blobs: beside them a file holds only where they lie.
-    """
-    for file in json.loads(fragment)["files"]:
-        with store_errors(f"read rows of {path}"):
-            reader = LanceFileReader(
-                f"{store.uri(path)}/data/{file['path']}", storage_options=store.lance_options, columns=list(columns)
-            )
-            yield from reader.read_all(batch_size=READ_ROWS).to_batches()
 
 
 def fragment_rows(fragment: str) -> int:

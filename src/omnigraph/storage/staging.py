@@ -23,8 +23,9 @@ from lance.progress import FragmentWriteProgress
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import Located, existing
+from omnigraph.storage.lookup import KEYS_AT_ONCE, Addresses, Located, existing
 from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.written_rows import staged_batches
 
 ID = "id"
 ROWS_PER_FRAGMENT = 1_048_576
@@ -99,6 +100,8 @@ class Staged:
     """Files of large binary values beside the new fragments, relative to the root: Lance's JSON does not name them."""
     keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     """The ids whose committed rows are replaced or deleted, as text."""
+    is_keyed_by_rows: bool = False
+    """Whether the new rows say by their own ids which ones they replace: there are too many to hold as `keys`."""
     updated: tuple[str, ...] = ()
     """Fragments of `base` with new deletion files, as Lance's JSON."""
     removed: tuple[int, ...] = ()
@@ -158,6 +161,7 @@ class Staged:
             "written_rows": self.written_rows,
             "blobs": list(self.blobs),
             "keys": self.keys.to_pylist(),
+            "is_keyed_by_rows": self.is_keyed_by_rows,
             "updated": list(self.updated),
             "removed": list(self.removed),
             "taken_rows": self.taken_rows,
@@ -186,6 +190,7 @@ class Staged:
                 written_rows=_count(data["written_rows"]),
                 blobs=_texts(data["blobs"]),
                 keys=pa.array(_texts(data["keys"]), pa.string()),
+                is_keyed_by_rows=data["is_keyed_by_rows"] is True,
                 updated=_texts(data["updated"]),
                 removed=tuple(_count(n) for n in _list(data["removed"])),
                 taken_rows=_count(data["taken_rows"]),
@@ -289,6 +294,25 @@ def stage_fragments(
     return _with_deletions(staged, table)
 
 
+def stage_replaced(
+    table: Table, fragments: Sequence[str], rows: int, updated: Sequence[str], removed: Sequence[int], taken_rows: int
+) -> Staged:
+    """A staged upsert, all of which somebody else (executors) has done already: fragments and deletions of `table`."""
+    return Staged(
+        change=Change.UPSERT,
+        path=table.path,
+        base=table.version,
+        written=tuple(fragments),
+        written_rows=rows,
+        blobs=blob_files(table, fragments),
+        is_keyed_by_rows=True,
+        updated=tuple(updated),
+        removed=tuple(removed),
+        taken_rows=taken_rows,
+        base_rows=table.count(),
+    )
+
+
 def restage(staged: Staged, table: Table) -> Staged:
     """The same write on another version: written fragments are reused, deletions are computed anew.
 
@@ -299,6 +323,11 @@ def restage(staged: Staged, table: Table) -> Staged:
         raise OutdatedColumnsError(staged.path)
     moved = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
     return _with_deletions(moved, table)
+
+
+def deletion_files(table: Table, updated: Sequence[str]) -> list[str]:
+    """The deletion files of fragments, as Lance's JSON has them, relative to the root."""
+    return [f"{table.path}/{deletion_path(json.loads(text))}" for text in updated]
 
 
 def deletion_path(fragment: Mapping[str, object]) -> str:
@@ -375,14 +404,14 @@ class _Source:
     def reader(self) -> pa.Table | pa.RecordBatchReader:
         """What `write_fragments` is handed."""
         if isinstance(self._rows, pa.Table):
-            return self._rows if self._rows.schema == self._schema else _as_stored(self._rows, self._schema)
+            return self._rows if self._rows.schema == self._schema else as_stored(self._rows, self._schema)
         return pa.RecordBatchReader.from_batches(self._schema, self._stored())
 
     def _stored(self) -> Iterator[pa.RecordBatch]:
         batch, self._first = self._first, None
         try:
             while batch is not None:
-                yield from _as_stored(pa.Table.from_batches([batch]), self._schema).to_batches()
+                yield from as_stored(pa.Table.from_batches([batch]), self._schema).to_batches()
                 batch = next(self._batches, None)
         except BaseException as error:
             self.failure = error
@@ -446,7 +475,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return combined.combine_chunks() if isinstance(combined, pa.ChunkedArray) else combined
 
 
-def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows as Lance takes them: bytes become blobs, the rest is cast."""
     blobs = [one for one in schema if is_blob(one) and rows.schema.field(one.name).type == pa.large_binary()]
     for one in blobs:
@@ -467,13 +496,43 @@ def blob_files(table: Table, written: Sequence[str]) -> tuple[str, ...]:
 
 
 def _with_deletions(staged: Staged, table: Table, located: Located | None = None) -> Staged:
-    if not len(staged.keys):
+    if staged.is_keyed_by_rows:
+        addresses = np.sort(_replaced_by_rows(staged, table))
+    elif not len(staged.keys):
         return staged
-    if located is None or not located.is_of(table):
+    elif located is None or not located.is_of(table):
         addresses = np.sort(existing(table, lambda: staged.keys, len(staged.keys)).addresses())
     else:
         assert len(located.addresses) == len(staged.keys)  # noqa: S101 - each key has a row, or it is not replaced
         addresses = np.sort(located.addresses)
+    updated, removed = taken_away(table, addresses)
+    return replace(staged, updated=updated, removed=removed, taken_rows=len(addresses))
+
+
+def _replaced_by_rows(staged: Staged, table: Table) -> Addresses:
+    """Where the rows lie that the new ones replace: found by the new ones' ids, some millions at a time."""
+    found = [np.empty(0, np.uint64)]
+    held: list[pa.Array] = []
+    store = table.handles.store
+    batches = (one for text in staged.written for one in staged_batches(store, staged.path, text, [ID]))
+    for batch in batches:
+        held.append(batch.column(0))
+        if sum(map(len, held)) >= KEYS_AT_ONCE:
+            found.append(_places_of(table, held))
+            held = []
+    return np.concatenate([*found, _places_of(table, held)])
+
+
+def _places_of(table: Table, parts: Sequence[pa.Array]) -> Addresses:
+    ids = pa.chunked_array(parts, pa.string()).combine_chunks()
+    return existing(table, lambda: ids, len(ids)).addresses()
+
+
+def taken_away(table: Table, addresses: Addresses) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The rows at these addresses, ascending, are deleted from their fragments, invisibly.
+
+    The fragments with new deletion files, as Lance's JSON, and the numbers of those that lose all rows.
+    """
     numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
     offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.int64), starts[1:])
     dataset = table.handles.open(table.path, table.version)
@@ -488,7 +547,7 @@ def _with_deletions(staged: Staged, table: Table, located: Located | None = None
                 removed.append(number)
             else:
                 updated.append(json.dumps(metadata.to_json()))
-    return replace(staged, updated=tuple(updated), removed=tuple(removed), taken_rows=len(addresses))
+    return tuple(updated), tuple(removed)
 
 
 def _has_deletions(fragment: Mapping[str, object]) -> bool:

@@ -6,7 +6,7 @@ from lance.lance import _Session as Session  # the name lance.dataset gives it i
 
 from omnigraph.options import Durability
 from omnigraph.runtime import Runtime
-from omnigraph.storage.durable import flush
+from omnigraph.storage.durable import flush, flush_above
 from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError
 from omnigraph.storage.s3_objects import S3Objects
@@ -42,6 +42,14 @@ class Store:
         if self.must_flush:
             try:
                 flush([self.uri(path) for path in paths], self._flushed)
+            except OSError as error:
+                raise StoreUnavailableError("flush what was written", str(error)) from error
+
+    def flush_directories(self, paths: Iterable[str]) -> None:
+        """Make the names of files durable whose content is."""
+        if self.must_flush:
+            try:
+                flush_above([self.uri(path) for path in paths], self._flushed)
             except OSError as error:
                 raise StoreUnavailableError("flush what was written", str(error)) from error
 

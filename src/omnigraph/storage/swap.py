@@ -40,6 +40,11 @@ class SwapTable:
         self._store, self.path, self._dataset = store, path, dataset
 
     @property
+    def store(self) -> Store:
+        """Where the table is."""
+        return self._store
+
+    @property
     def version(self) -> int:
         """The version this object reads."""
         return int(self._dataset.version)
@@ -77,6 +82,11 @@ class SwapTable:
         """The number of rows of each sealed fragment, oldest first; no request."""
         return [int(fragment.metadata.physical_rows) for fragment in self._dataset.get_fragments()[:-1]]
 
+    def files(self) -> list[tuple[str, int | None]]:
+        """The file of each fragment, the head's last, relative to the root, with its size where it is known."""
+        files = [file for fragment in self._dataset.get_fragments() for file in fragment.metadata.files]
+        return [(f"{self.path}/data/{file.path}", file.file_size_bytes) for file in files]
+
     def is_newest(self) -> bool:
         """Whether no later version exists, by one look at the next version's name.
 
@@ -90,9 +100,14 @@ class SwapTable:
             latest = int(self._dataset.latest_version)
         return self if latest == self.version else open_table(self._store, self.path)
 
-    def prepare(self, head: pa.Table, *, seal: pa.Table | None = None, keep_sealed: int | None = None) -> PreparedSwap:
-        """Write new content: the first `keep_sealed` sealed fragments, then `seal`, then `head`. Nothing is visible."""
-        old = [fragment.metadata for fragment in self._dataset.get_fragments()[:-1]]
+    def prepare(
+        self, head: pa.Table, *, seal: pa.Table | None = None, keep_sealed: int | None = None, lost: int = 0
+    ) -> PreparedSwap:
+        """Write new content: the first `keep_sealed` sealed fragments, then `seal`, then `head`. Nothing is visible.
+
+        The oldest `lost` of the sealed ones are left out.
+        """
+        old = [fragment.metadata for fragment in self._dataset.get_fragments()[lost:-1]]
         kept = list(old if keep_sealed is None else old[:keep_sealed])
         fresh = [*([] if seal is None else self._write(seal)), *self._write(head)]
         operation = LanceOperation.Overwrite(self._dataset.lance_schema, [*kept, *fresh])
@@ -125,6 +140,14 @@ class SwapTable:
         if info is None:
             raise TableMissingError(self.path)
         return info.modified
+
+    def is_there(self) -> bool:
+        """Whether this version's own file has not been removed."""
+        return self._store.objects.info(f"{self.path}/{version_file(self.version)}") is not None
+
+    def remove(self) -> None:
+        """Take this version back, which turned out to be one that nobody must see."""
+        self._store.objects.delete(f"{self.path}/{version_file(self.version)}")
 
     def trim(self, keep: int) -> None:
         """Remove old versions but the newest `keep`, with the files that only they use."""

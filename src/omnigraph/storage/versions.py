@@ -19,7 +19,7 @@ from omnigraph.storage.layout import FORMAT, detached_file, version_file
 from omnigraph.storage.physical import physical_schema
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.rewriting import rewrite_operation
-from omnigraph.storage.schema_staging import schema_of
+from omnigraph.storage.schema_staging import relaxed_schema, schema_of
 from omnigraph.storage.staging import Change, Staged
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
@@ -71,6 +71,10 @@ def apply(handles: Handles, staged: Staged, base: int) -> int:
     if staged.base != base and staged.change is not Change.APPEND:
         raise StaleBaseError(staged.path, staged.base, base)
     dataset = handles.open(staged.path, base)
+    if staged.change is Change.SCHEMA and staged.preview:
+        return _commit(handles, staged.path, handles.open(staged.path, staged.preview), _purge_operation(staged))
+    if staged.change is Change.SCHEMA:
+        return _reshaped(handles, staged, dataset)
     if staged.change is not Change.REWRITE:
         return _commit(handles, staged.path, dataset, _operation(staged, dataset))
     is_previewed = staged.preview and staged.base == staged.origin
@@ -84,10 +88,28 @@ def apply(handles: Handles, staged: Staged, base: int) -> int:
 
 
 def preview(handles: Handles, staged: Staged) -> int:
-    """A detached version of rewritten fragments alone, for who has to index them; it is not published by itself."""
+    """A detached version of rewritten fragments alone, for who has to index them; it is not published by itself.
+
+    Of a change of columns, one with these columns, for who has to write them anew.
+    """
     dataset = handles.open(staged.path, staged.base)
+    if staged.change is Change.SCHEMA:
+        return _reshaped(handles, staged, dataset)
     there = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
     return _commit(handles, staged.path, dataset, rewrite_operation(staged, there))
+
+
+def _reshaped(handles: Handles, staged: Staged, dataset: LanceDataset) -> int:
+    """A detached version with other columns. Where some become nullable, Lance wants a step for that alone."""
+    fragments = [FragmentMetadata.from_json(text) for text in staged.fragments]
+    relaxed = relaxed_schema(staged, dataset.lance_schema)
+    if relaxed is None:
+        operation = LanceOperation.Merge(fragments, schema_of(staged, dataset.lance_schema))
+        return _commit(handles, staged.path, dataset, operation)
+    step = _commit(handles, staged.path, dataset, LanceOperation.Project(relaxed))
+    made = _reshaped(handles, staged, handles.open(staged.path, step))
+    handles.store.objects.delete(f"{staged.path}/{detached_file(step)}")
+    return made
 
 
 def _commit(handles: Handles, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
@@ -116,14 +138,19 @@ def _operation(staged: Staged, dataset: LanceDataset) -> LanceOperation.BaseOper
         return LanceOperation.Overwrite(dataset.lance_schema, written)
     if staged.change is Change.INDEX:
         return _index_operation(staged)
-    if staged.change is Change.SCHEMA:
-        fragments = [FragmentMetadata.from_json(text) for text in staged.fragments]
-        return LanceOperation.Merge(fragments, schema_of(staged, dataset.lance_schema))
     updated = [FragmentMetadata.from_json(text) for text in staged.updated]
     if staged.change is Change.DELETE:
         return LanceOperation.Delete(updated, list(staged.removed), json.dumps({"ids": len(staged.keys)}))
     return LanceOperation.Update(
         removed_fragment_ids=list(staged.removed), updated_fragments=updated, new_fragments=written, fields_modified=[]
+    )
+
+
+def _purge_operation(staged: Staged) -> LanceOperation.Update:
+    """Other files for the same rows. As an update, because after a merge Lance takes indexes for outdated."""
+    fragments = [FragmentMetadata.from_json(text) for text in staged.fragments]
+    return LanceOperation.Update(
+        removed_fragment_ids=[], updated_fragments=fragments, new_fragments=[], fields_modified=[]
     )
 
 

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -13,6 +13,9 @@ from omnigraph.clock import Clock
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embed import ProviderFailedError, ProviderRefusedError, ProviderSettingsError
 from omnigraph.options import OPENAI_URL, EmbedOptions
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
 
 ATTEMPTS = 5
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
@@ -97,6 +100,8 @@ class OpenAIProvider:
             self._budget.sleep(seconds)
 
     def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        from http.client import HTTPException  # noqa: PLC0415 - few processes ask a server, and all import this module
+
         body = msgspec.json.encode({"model": self.model, "input": list(texts), "encoding_format": "float"})
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._key:
@@ -112,7 +117,9 @@ class OpenAIProvider:
             connection.close()
         return self._answer(response, content, len(texts))
 
-    def _connection(self) -> HTTPConnection:
+    def _connection(self) -> "HTTPConnection":
+        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - as above
+
         host, port, timeout = self._url.hostname or "", self._url.port, self._timeout
         if self._budget is not None:
             self._budget.check()
@@ -121,7 +128,7 @@ class OpenAIProvider:
             return HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
         return HTTPConnection(host, port, timeout=timeout)
 
-    def _answer(self, response: HTTPResponse, content: bytes, count: int) -> NDArray[np.float32]:
+    def _answer(self, response: "HTTPResponse", content: bytes, count: int) -> NDArray[np.float32]:
         if response.status in _BUSY:
             raise _Busy(f"HTTP {response.status}: {self._shown(content)}", _seconds(response.getheader("Retry-After")))
         if response.status != 200:  # a redirect too: the key goes to the host that was named, and to no other

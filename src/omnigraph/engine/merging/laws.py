@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.commit.tables import SnapshotTables
 from omnigraph.engine.differences import rows_at
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
+from omnigraph.engine.merging.reshaped import ReshapedTables
 from omnigraph.engine.merging.schemas import Side
 from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot
 from omnigraph.engine.view import View
@@ -29,9 +29,12 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
     A rule over one row or one table can break only where rows are brought to a table. Edges are looked at wherever one
     side changed them and the other deleted nodes.
     """
-    view = View(sides.catalog, SnapshotTables(handles, merged_snapshot(sides, tables)))
+    columns = {table.key: table.columns for table in tables if table.columns is not None}
+    view = View(sides.catalog, ReshapedTables(handles, merged_snapshot(sides, tables), columns))
     pending = Pending(view)
     for table in tables:
+        if table.checked is not None and table.checked.num_rows:
+            pending.of(table.type).put(table.checked)
         if table.rows is not None and table.has_rows:
             pending.of(table.type).put(table.rows.put)
             pending.of(table.type).delete(table.rows.deleted.to_pylist())
@@ -63,7 +66,7 @@ def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conf
         return
     positions = None
     if before is not None:
-        found = sides.differences(before.table, after.table)
+        found = sides.differences(edge, before, after)
         positions = np.concatenate([found.inserted, found.later])
     columns = [ID, SRC, DST]
     rows = after.table.scan(columns) if positions is None else rows_at(after.table, positions, columns)
@@ -79,7 +82,7 @@ def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
     before, after = sides.version(sides.base, node), sides.version(sides.view(side), node)
     if before is None or after is None or not sides.has_changed(side, node):
         return pa.array([], pa.string())
-    found = sides.differences(before.table, after.table)
+    found = sides.differences(node, before, after)
     if not len(found.deleted):
         return pa.array([], pa.string())
     return one_array(rows_at(before.table, found.deleted, [ID]).column(ID))

@@ -1,57 +1,89 @@
-"""Which schema the merged state has: that of the side that changed it, if only one did."""
+"""Which schema the merged state has: what each side made of the base's, together."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from omnigraph.commit.records import SchemaRecord
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
 from omnigraph.engine.view import View
+from omnigraph.schema.aliases import Aliases, joined_aliases, renumbered
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from omnigraph.schema.codec import encode_catalog
-from omnigraph.schema.diff import plan_migration
+from omnigraph.schema.codec import encode_catalog, fingerprint
+from omnigraph.schema.merging import MergedSchema, merge_schemas
+from omnigraph.schema.merging_types import Divergence, Names
 
 Side: TypeAlias = Literal["ours", "theirs"]
 
 
 @dataclass(frozen=True, slots=True)
 class Divergent:
-    """Both sides changed the schema, and not alike."""
+    """Both sides changed the schema, and something of it not alike."""
 
     conflicts: tuple[Conflict, ...]
 
 
-def schema_side(base: View, ours: View, theirs: View) -> Side | Divergent:
-    """Whose schema the merged state has."""
-    ids = [view.snapshot.manifest.schema.id for view in (base, ours, theirs)]
-    if ids[2] in (ids[0], ids[1]):
-        return "ours"
-    if ids[0] == ids[1]:
-        return "theirs"
-    if encode_catalog(ours.catalog) == encode_catalog(theirs.catalog) and _paths(ours) == _paths(theirs):
-        return "ours"
-    return Divergent(tuple(_told(ours.catalog, theirs.catalog)) or (_made_twice(ours),))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """The schema of the merged state, and the three states with identities that mean the same in all."""
+
+    catalog: Catalog
+    record: SchemaRecord
+    base: View
+    ours: View
+    theirs: View
 
 
-def _paths(view: View) -> dict[str, str]:
-    return {key: pin.path for key, pin in view.snapshot.pins.items()}
+def agreed_schema(
+    base: View, ours: View, theirs: View, names: Mapping[Side, str], new_id: Callable[[], str]
+) -> Agreed | Divergent:
+    """The schema of the merged state: that of one side if the other left it as it was, else of both together."""
+    records = [view.snapshot.manifest.schema for view in (base, ours, theirs)]
+    before, mine, others = records
+    same = joined_aliases(*(record.same for record in records))
+    views = [_renumbered(view, same) for view in (base, ours, theirs)]
+    if others.id in (before.id, mine.id):
+        return Agreed(catalog=views[1].catalog, record=mine, base=views[0], ours=views[1], theirs=views[2])
+    if before.id == mine.id:
+        return Agreed(catalog=views[2].catalog, record=others, base=views[0], ours=views[1], theirs=views[2])
+    first, one, other = (view.catalog for view in views)
+    found = merge_schemas(first, one, other, Names(names["ours"], names["theirs"]))
+    if not isinstance(found, MergedSchema):
+        return Divergent(tuple(map(_told, found)))
+    same = joined_aliases(same, found.same)
+    views = [_renumbered(view, same) for view in views]
+    return Agreed(
+        catalog=found.catalog,
+        record=_record(found, same, (mine, others), new_id),
+        base=views[0],
+        ours=views[1],
+        theirs=views[2],
+    )
 
 
-def _told(ours: Catalog, theirs: Catalog) -> list[Conflict]:
-    return [
-        Conflict(
-            kind=ConflictKind.SCHEMA_DIVERGENCE,
-            table=step.table or step.type,
-            property=step.property_name,
-            message=f"both sides changed the schema. To get from ours to theirs: {step.message}",
-        )
-        for step in plan_migration(ours, theirs).steps
-    ]
+def _renumbered(view: View, same: Aliases) -> View:
+    return View(renumbered(view.catalog, same), view.tables) if same else view
 
 
-def _made_twice(ours: View) -> Conflict:
+def _record(
+    found: MergedSchema, same: Aliases, known: tuple[SchemaRecord, ...], new_id: Callable[[], str]
+) -> SchemaRecord:
+    """The record of a merged schema: that of a side which has all of it, or a new one."""
+    catalog = encode_catalog(found.catalog).decode()
+    for record in known:
+        if record.catalog == catalog and record.same == same:
+            return record
+    return SchemaRecord(
+        id=new_id(), source=found.text, catalog=catalog, fingerprint=fingerprint(found.catalog), same=same
+    )
+
+
+def _told(divergence: Divergence) -> Conflict:
     return Conflict(
         kind=ConflictKind.SCHEMA_DIVERGENCE,
-        table=next(iter(ours.snapshot.pins), ""),
-        message="both sides changed the schema in the same way, each for itself; change it on one and merge that first",
+        table=divergence.table,
+        property=divergence.property,
+        message=divergence.message,
     )
 
 

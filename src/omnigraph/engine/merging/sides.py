@@ -1,18 +1,22 @@
 """What one side has done to a table since the base, in the columns of the type that the merged state has."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.engine.differences import Differences, rows_at, updated_rows
+from omnigraph.engine.row_places import Fills
 from omnigraph.engine.writing.blobs import REFERENCE, blob_names, referring
 from omnigraph.engine.writing.pending import pending_schema
-from omnigraph.schema.arrow import ID
-from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.column_sets import Mask, are_equal, one_array, places_among
-from omnigraph.storage.dataset import Table
+from omnigraph.schema.arrow import DST, ID, SRC, arrow_type
+from omnigraph.schema.catalog import AnyType, EdgeType, Property
+from omnigraph.schema.types import Scalar
+from omnigraph.storage.column_sets import Mask, Positions, are_equal, one_array, places_among
+from omnigraph.storage.dataset import ADDRESS, Table
+from omnigraph.storage.lookup import addresses_at
 
 ELSEWHERE = 1
 """What `given` says in the reference to a blob of the table that rows are taken from; of one's own it is null."""
@@ -61,13 +65,15 @@ def changes_of(
 
     Columns that only a new schema brought count as changed where they say something else than what it fills them with.
     """
-    inserted = _Shape(type_, after, is_elsewhere).rows(rows_at(after.table, found.inserted))
+    shape = _Shape(type_, after, is_elsewhere, places=np.concatenate([found.inserted, found.later]))
+    inserted = shape.rows(rows_at(after.table, found.inserted))
     ids = rows_at(before.table, found.deleted, [ID]).column(ID) if len(found.deleted) else pa.array([], pa.string())
     befores, afters, masks = [], [], []
     lost = {name for name in _unknown(type_, after.type) if _gives(after.table, found, name)}
-    for part in updated_rows(before.table, after.table, found):
+    twins = _twins(before.type, after.type)
+    for part in updated_rows(before.table, after.table, found, fills_of(type_, before.type, after.type), twins):
         old = _Shape(type_, before, is_elsewhere=False, has_addresses=False).rows(part.before)
-        new = _Shape(type_, after, is_elsewhere).rows(part.after)
+        new = shape.rows(part.after)
         changed = _changed(type_, before, after, part.changed, old, new)
         lost |= {name for name in _unknown(type_, after.type) if name in part.changed}
         differs = np.logical_or.reduce([np.zeros(new.num_rows, np.bool_), *changed.values()])
@@ -83,6 +89,56 @@ def changes_of(
         deleted=one_array(ids),
         lost=tuple(sorted(lost)),
     )
+
+
+def _twins(before: AnyType, after: AnyType) -> dict[str, str]:
+    """By column of the later state of a type, what it is called in the earlier one, if that has it."""
+    own = (ID, SRC, DST) if isinstance(after, EdgeType) else (ID,)
+    known = {p.identity: p.name for p in before.properties}
+    lasting = {p.name: known[p.identity] for p in after.properties if p.identity in known}
+    return {**{name: name for name in own}, **lasting}
+
+
+def fills_of(type_: AnyType, before: AnyType, after: AnyType) -> Fills:
+    """The columns that the later state of a type alone has, with what fills them in the merged one."""
+    known = {p.identity for p in before.properties}
+    merged = {p.identity: p for p in type_.properties}
+    new = [p for p in after.properties if p.identity not in known]
+    return {p.name: _fill(merged.get(p.identity, p)) for p in new if p.type is not Scalar.BLOB}
+
+
+def _fill(p: Property) -> pa.Scalar | None:
+    return None if p.default is None else pa.array([p.default], arrow_type(p.type))[0]
+
+
+def with_known_values(
+    type_: AnyType, changes: SideChanges, theirs: Version, kept: Version, rows_of: Callable[[pa.Array], pa.Table]
+) -> SideChanges:
+    """Updated rows of a side that lacks some columns, with what the rows of the kept side say in them.
+
+    `rows_of` gives the kept side's rows with some ids, as far as there are any. A vector that is computed from a text
+    which the side changed belongs to another text: it is null, until it is computed again.
+    """
+    names = [
+        name
+        for name in pending_schema(type_).names
+        if column_in(type_, theirs.type, name) is None and column_in(type_, kept.type, name) is not None
+    ]
+    if not names or not changes.after.num_rows:
+        return changes
+    ids = one_array(changes.after.column(ID))
+    found = _Shape(type_, kept, is_elsewhere=False).rows(rows_of(ids))
+    places = places_among(ids, found.column(ID))
+    after = changes.after
+    for name in names:
+        at, rows = after.schema.get_field_index(name), np.arange(len(places))
+        both = pa.concat_arrays([one_array(found.column(name)), one_array(after.column(name))])
+        values = both.take(pa.array(np.where(places >= 0, places, found.num_rows + rows)))
+        prop = type_.property(name)
+        if prop is not None and prop.embedding is not None:
+            values = pc.if_else(pa.array(changes.changed[prop.embedding.source]), pa.scalar(None, values.type), values)
+        after = after.set_column(at, after.schema.field(at), values)
+    return replace(changes, after=after)
 
 
 def _unknown(type_: AnyType, other: AnyType) -> list[str]:
@@ -131,6 +187,8 @@ class _Shape:
     version: Version
     is_elsewhere: bool
     has_addresses: bool = True
+    places: Positions | None = None
+    """Where its rows lie among those that live, in any order; without them rows with blobs are looked up by id."""
 
     def rows(self, rows: pa.Table) -> pa.Table:
         blobs = self._references(rows)
@@ -149,11 +207,19 @@ class _Shape:
             return {name: pa.nulls(rows.num_rows, REFERENCE) for name in names}
         if not self.has_addresses:
             return {name: _sized(one_array(rows.column(name))) for name in names}
-        found = self.version.table.matching(ID, one_array(rows.column(ID)), [ID, *names], with_address=True)
-        order = pa.array(places_among(rows.column(ID), found.column(ID)))
-        references = referring(self.version.type, found).take(order)
+        references = referring(self.version.type, self._addressed(rows, names))
         mark = pa.repeat(pa.scalar(ELSEWHERE if self.is_elsewhere else None, pa.int32()), rows.num_rows)
         return {name: _marked(one_array(references.column(name)), mark) for name in names}
+
+    def _addressed(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        """The rows' blobs as the table describes them, each with the row's address."""
+        table, ids = self.version.table, one_array(rows.column(ID))
+        if self.places is None:
+            found = table.matching(ID, ids, [ID, *names], with_address=True)
+            return found.take(pa.array(places_among(ids, found.column(ID))))
+        known = rows_at(table, self.places, [ID]).column(ID)
+        addresses = addresses_at(table, self.places)[places_among(ids, known)]
+        return rows.select([ID, *names]).append_column(ADDRESS, pa.array(addresses))
 
 
 def _marked(references: pa.Array, mark: pa.Array) -> pa.Array:

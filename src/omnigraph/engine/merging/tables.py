@@ -9,15 +9,26 @@ from omnigraph.commit.records import Pin, Snapshot
 from omnigraph.engine.differences import Differences, differences
 from omnigraph.engine.merging.blobs import TwoTables
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, value_text
+from omnigraph.engine.merging.places import addresses_of, replaced_ids, rows_of
 from omnigraph.engine.merging.schemas import Side, dropped_but_changed, lost_property, rules_differ, types_of
-from omnigraph.engine.merging.sides import SideChanges, Version, all_new, changes_of, no_changes
+from omnigraph.engine.merging.sides import (
+    SideChanges,
+    Version,
+    all_new,
+    changes_of,
+    fills_of,
+    no_changes,
+    with_known_values,
+)
 from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, three_way
+from omnigraph.engine.migrating.changes import TypeChange
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import quoted
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.column_sets import is_among
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.column_sets import is_among, one_array
+from omnigraph.storage.lookup import Addresses
+from omnigraph.storage.schema_staging import NewColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +39,16 @@ class MergedTable:
     side: Side
     pin: Pin
     """The version it starts from, under the key that it has there."""
+    columns: NewColumns | None = None
+    """What its columns have to become first; None: they are as they must be."""
     rows: RowMerge | None = None
     bytes: TwoTables | None = None
+    checked: pa.Table | None = None
+    """Rows that the version has already, and that were not made under the rules of the merged state."""
+    replaced: pa.Array | None = None
+    """The ids of rows that the version has, and that others take the place of, or that go."""
+    addresses: Addresses | None = None
+    """Where each of these lies, if that is known of all. New columns don't move a row."""
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
@@ -41,7 +60,7 @@ class MergedTable:
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything is to be written."""
+        """Whether rows are to be written."""
         return self.rows is not None and bool(self.rows.put.num_rows or len(self.rows.deleted))
 
 
@@ -57,15 +76,11 @@ class Sides:
     theirs: View
     names: Mapping[Side, str]
     touched: Mapping[Side, Collection[str] | None]
-    schema: Side
+    catalog: Catalog
+    """The schema of the merged state."""
     strategy: Side | None = None
-    _found: dict[tuple[str, int, int], Differences] = field(default_factory=dict, repr=False)
+    _found: dict[tuple[str, int, str, int], Differences] = field(default_factory=dict, repr=False)
     _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
-
-    @property
-    def catalog(self) -> Catalog:
-        """The schema of the merged state."""
-        return self.view(self.schema).catalog
 
     def view(self, side: Side) -> View:
         """One of the two that are merged."""
@@ -84,15 +99,15 @@ class Sides:
         old, new = self.version(self.base, type_), self.version(self.view(side), type_)
         if old is None or new is None:
             return old is not new
-        is_same = (old.table.path, old.table.version) == (new.table.path, new.table.version)
         touched = self.touched[side]
-        return not is_same and (touched is None or new.table.path in touched)
+        return not _is_same(old, new) and (touched is None or new.table.path in touched)
 
-    def differences(self, before: Table, after: Table) -> Differences:
-        """As `differences`, found once."""
-        key = (after.path, before.version, after.version)
+    def differences(self, type_: AnyType, before: Version, after: Version) -> Differences:
+        """Where two states of a type's table differ, found once. New columns that say what fills them are nothing."""
+        key = (before.table.path, before.table.version, after.table.path, after.table.version)
         if key not in self._found:
-            self._found[key] = differences(before, after)
+            fills = fills_of(type_, before.type, after.type)
+            self._found[key] = differences(before.table, after.table, fills)
         return self._found[key]
 
     def other(self, side: Side) -> Side:
@@ -100,45 +115,63 @@ class Sides:
         return "theirs" if side == "ours" else "ours"
 
 
+def _is_same(one: Version, other: Version) -> bool:
+    return (one.table.path, one.table.version) == (other.table.path, other.table.version)
+
+
 def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
     """Every table of the merged state. Rows about which the sides don't agree are added to the conflicts."""
-    other = sides.other(sides.schema)
     identities = {type_.identity for type_ in types_of(sides.catalog)}
-    for gone in types_of(sides.view(other).catalog):
-        if gone.identity not in identities and sides.has_changed(other, gone):
-            told = dropped_but_changed(gone, sides.names[sides.schema], sides.names[other])
-            conflicts.add(told.kind, [told], 1)
+    for side in _SIDES:
+        for gone in types_of(sides.view(side).catalog):
+            if gone.identity not in identities and sides.has_changed(side, gone):
+                told = dropped_but_changed(gone, sides.names[sides.other(side)], sides.names[side])
+                conflicts.add(told.kind, [told], 1)
     return [_merged(sides, type_, conflicts) for type_ in types_of(sides.catalog)]
 
 
+_SIDES: tuple[Side, Side] = ("ours", "theirs")
+
+
 def _merged(sides: Sides, type_: AnyType, conflicts: Conflicts) -> MergedTable:
-    versions = {side: sides.version(sides.view(side), type_) for side in ("ours", "theirs")}
-    if versions["ours"] is None:
-        return _whole(sides, type_, "theirs")
-    if versions["theirs"] is None:
-        return _whole(sides, type_, "ours")
-    other = sides.other(sides.schema)
-    if rules_differ(type_, sides.catalog, sides.view(other).catalog):
-        is_brought = sides.has_changed(other, type_)
-        return _by_rows(sides, type_, sides.schema, conflicts) if is_brought else _whole(sides, type_, sides.schema)
-    if not sides.has_changed("theirs", type_):
+    ours, theirs = (sides.version(sides.view(side), type_) for side in _SIDES)
+    if ours is None or theirs is None:
+        return _whole(sides, type_, "theirs" if ours is None else "ours")
+    if _is_same(ours, theirs) or not (sides.has_changed("theirs", type_) or _is_to_check(sides, type_, "ours")):
         return _whole(sides, type_, "ours")
     base = sides.version(sides.base, type_)
-    ours, theirs = versions["ours"].table, versions["theirs"].table
-    if (ours.path, ours.version) == (theirs.path, theirs.version):
-        return _whole(sides, type_, "ours")
-    is_as_before = base is not None and (base.table.path, base.table.version) == (ours.path, ours.version)
     # Ours may have been compacted and indexed since, and nothing else: rows are brought to it, so that this stays.
-    return _whole(sides, type_, "theirs") if is_as_before else _by_rows(sides, type_, "ours", conflicts)
+    if base is not None and _is_same(base, ours) and not _is_to_check(sides, type_, "theirs"):
+        return _whole(sides, type_, "theirs")
+    fitting: list[Side] = [
+        side for side, one in zip(_SIDES, (ours, theirs), strict=True) if _columns(one.type, type_) is None
+    ]
+    return _by_rows(sides, type_, fitting[0] if fitting else "ours", conflicts)
+
+
+def _is_to_check(sides: Sides, type_: AnyType, side: Side) -> bool:
+    """Whether a side has rows that were not made under the rules of the merged state."""
+    return sides.has_changed(side, type_) and rules_differ(type_, sides.catalog, sides.view(side).catalog)
+
+
+def _columns(old: AnyType, new: AnyType) -> NewColumns | None:
+    """What has to be done to a table's columns; None for nothing."""
+    change = TypeChange(old, new)
+    return change.new_columns() if change.changes_columns else None
 
 
 def _whole(sides: Sides, type_: AnyType, side: Side) -> MergedTable:
-    return MergedTable(type=type_, side=side, pin=_pin(sides, type_, side))
+    version = _version(sides, type_, side)
+    return MergedTable(type=type_, side=side, pin=_pin(sides, version, side), columns=_columns(version.type, type_))
 
 
-def _pin(sides: Sides, type_: AnyType, side: Side) -> Pin:
+def _version(sides: Sides, type_: AnyType, side: Side) -> Version:
     version = sides.version(sides.view(side), type_)
     assert version is not None  # noqa: S101 - it is the side that has it
+    return version
+
+
+def _pin(sides: Sides, version: Version, side: Side) -> Pin:
     return sides.view(side).snapshot.pin(version.type.table_key)
 
 
@@ -146,29 +179,54 @@ def _by_rows(sides: Sides, type_: AnyType, side: Side, conflicts: Conflicts) -> 
     """The version of one side, with what the other one changed."""
     other = sides.other(side)
     base = sides.version(sides.base, type_)
-    kept, taken = (sides.version(sides.view(one), type_) for one in (side, other))
-    assert kept is not None and taken is not None  # noqa: PT018, S101 - else it is taken whole
+    kept, taken = _version(sides, type_, side), _version(sides, type_, other)
     mine = _changes(sides, type_, base, kept, side, is_elsewhere=False)
     theirs = _changes(sides, type_, base, taken, other, is_elsewhere=True)
-    for name in theirs.lost:
-        told = lost_property(type_, name, sides.names[side], sides.names[other])
-        conflicts.add(told.kind, [told], 1)
+    for changes, changer in ((mine, side), (theirs, other)):
+        for name in changes.lost:
+            told = lost_property(type_, name, sides.names[sides.other(changer)], sides.names[changer])
+            conflicts.add(told.kind, [told], 1)
     prefer: Prefer | None = None if sides.strategy is None else "kept" if sides.strategy == side else "taken"
     tables = TwoTables(type_, kept, taken)
-    rows = three_way(type_, mine, theirs, prefer=prefer, same_blobs=tables.same)
+    found = [None if base is None else _found(sides, type_, base, one) for one in (side, other)]
+
+    def rows_there(ids: pa.Array) -> pa.Table:
+        there = ids.filter(pa.array(~is_among(ids, mine.deleted)))
+        return rows_of(kept, there, addresses_of(there, base, kept, *found))
+
+    brought = with_known_values(type_, theirs, taken, kept, rows_there)
+    rows = three_way(type_, mine, brought, prefer=prefer, same_blobs=tables.same)
     for clash in rows.clashes:
         conflicts.add(clash.kind, _told(sides, type_, side, clash), clash.total)
     inserted = rows.put.num_rows - _known(rows.put, mine, theirs)
+    replaced = replaced_ids(rows, mine, theirs)
     return MergedTable(
         type=type_,
         side=side,
-        pin=_pin(sides, type_, side),
+        pin=_pin(sides, kept, side),
+        columns=_columns(kept.type, type_),
         rows=rows,
         bytes=tables,
+        replaced=replaced,
+        addresses=addresses_of(replaced, base, kept, *found),
+        checked=_unchecked(mine, rows) if _is_to_check(sides, type_, side) else None,
         inserted=inserted,
         updated=rows.put.num_rows - inserted,
         deleted=len(rows.deleted),
     )
+
+
+def _found(sides: Sides, type_: AnyType, base: Version, side: Side) -> Differences | None:
+    if not sides.has_changed(side, type_):
+        return None
+    return sides.differences(type_, base, _version(sides, type_, side))
+
+
+def _unchecked(mine: SideChanges, rows: RowMerge) -> pa.Table:
+    """What the kept side put, as far as it stays."""
+    put = pa.concat_tables([mine.inserted, mine.after])
+    gone = pa.concat_arrays([one_array(rows.put.column(ID)), rows.deleted])
+    return put.filter(pa.array(~is_among(put.column(ID), gone)))
 
 
 def _known(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:
@@ -185,7 +243,7 @@ def _changes(
         return all_new(type_, version, is_elsewhere=is_elsewhere)
     if not sides.has_changed(side, type_):
         return no_changes(type_)
-    found = sides.differences(base.table, version.table)
+    found = sides.differences(type_, base, version)
     return changes_of(type_, base, version, found, is_elsewhere=is_elsewhere)
 
 
@@ -224,5 +282,4 @@ def merged_snapshot(sides: Sides, tables: Collection[MergedTable]) -> Snapshot:
     """The merged state before any row is brought: the versions that the tables start from, under their new keys."""
     manifest = sides.ours.snapshot.manifest
     pins = {table.key: replace(table.pin, table_key=table.key) for table in tables}
-    schema = sides.view(sides.schema).snapshot.manifest.schema
-    return replace(sides.ours.snapshot, manifest=replace(manifest, pins=pins, schema=schema))
+    return replace(sides.ours.snapshot, manifest=replace(manifest, pins=pins))

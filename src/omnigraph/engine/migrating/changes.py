@@ -41,6 +41,11 @@ class TypeChange:
         known = {p.identity for p in self.old.properties}
         return (p for p in self.new.properties if p.identity not in known)
 
+    def dropped(self) -> Iterator[Property]:
+        """The properties that are gone."""
+        lasting = {p.identity for p in self.new.properties}
+        return (p for p in self.old.properties if p.identity not in lasting)
+
     def new_columns(self) -> NewColumns:
         """The table as it shall be."""
         schema = arrow_schema(self.new)

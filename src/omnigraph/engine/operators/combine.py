@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.operators.weights import multiplied
+from omnigraph.storage.plain_arrays import filled, scalar
 
 
 def product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
@@ -65,6 +66,6 @@ def _numbered(left: pa.Array, right: pa.Array) -> tuple[NDArray[np.int64], NDArr
     """Equal numbers for equal values, -1 for null."""
     both = pa.concat_arrays([left, right])
     if pa.types.is_floating(both.type):
-        both = pc.add(both, pa.scalar(0.0, both.type))  # -0.0 becomes 0.0, which it equals
-    numbers = np.asarray(both.dictionary_encode().indices.fill_null(-1), np.int64)
+        both = pc.add(both, scalar(0.0, both.type))  # -0.0 becomes 0.0, which it equals
+    numbers = filled(both.dictionary_encode().indices, -1).astype(np.int64)
     return numbers[: len(left)], numbers[len(left) :]

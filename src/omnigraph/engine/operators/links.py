@@ -20,6 +20,7 @@ from omnigraph.engine.tables.adjacency import Adjacency
 from omnigraph.options import Traversal
 from omnigraph.query.ir import Direction
 from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.storage.plain_arrays import numbers
 
 _NEIGHBOUR_BYTES = 24
 """What a neighbour takes while it is gathered."""
@@ -213,7 +214,7 @@ class Links:
         ids = reading.rows(self.link.near).values(ID, sources)
         found, ends = edges.matching(near, ids)
         reading.budget.check()
-        places = np.asarray(pc.index_in(ends, value_set=_plain(ids, ends.type)), np.int64)
+        places = numbers(pc.index_in(ends, value_set=_plain(ids, ends.type))).astype(np.int64)
         targets = others.find(edges.values(far, found))
         is_set = not self.link.reads_edges
         return listed(sources, places, targets, None if is_set else found, is_set=is_set)

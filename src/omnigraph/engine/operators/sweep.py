@@ -20,9 +20,6 @@ def list_sums(
     """For each list, the sum of what its neighbours have in `values`, which are by position and not negative.
 
     `check` is called now and then, and may raise.
-
-    Raises:
-        CountOverflowError: A sum is beyond 64 bits.
     """
     sums = np.zeros(len(starts) - 1, np.int64)
     if not len(targets) or not len(values):

@@ -14,6 +14,8 @@ from omnigraph.engine.search.text_match import text_positions, text_truths
 from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.engine.trace import Trace
 from omnigraph.query.expr import And, Compare, Expr, Identity, Meta, Op, TextMatch, variables, walk
+from omnigraph.storage.column_sets import one_array
+from omnigraph.storage.plain_arrays import truths as plain_truths
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,7 @@ class BindingValues:
 
 def truths(found: Column) -> NDArray[np.bool_]:
     """Where a predicate is true; unknown is not."""
-    if found.null_count:
-        found = found.fill_null(False)
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+    return plain_truths(one_array(found))
 
 
 def has_text_match(expr: Expr) -> bool:

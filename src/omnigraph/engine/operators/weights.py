@@ -1,4 +1,8 @@
-"""How many matches a row stands for: exact 64-bit counts that refuse to overflow."""
+"""How many matches a row stands for: exact 64-bit counts, and `BEYOND` for one that 64 bits don't hold.
+
+A count beyond 64 bits is no error while rows are counted: a filter or another branch may still drop the row. It stays
+beyond in every sum and product but that with nothing; `checked` refuses it when the matches are complete.
+"""
 
 from collections.abc import Sequence
 
@@ -10,6 +14,8 @@ from omnigraph.errors import Kind, OmnigraphError
 
 Counts = NDArray[np.int64]
 
+BEYOND = np.int64(2**63 - 1)
+"""Stands for every count that 64 bits may not hold."""
 _EXACT = 2.0**53
 """Sums of whole numbers below it are exact in floating point, in whatever order they are made."""
 _END = 2.0**63 * (1 - 2.0**-40)
@@ -30,15 +36,16 @@ def multiplied(a: Counts | None, b: Counts | None) -> Counts | None:
     """The products, row by row; None counts as one each."""
     if a is None or b is None:
         return b if a is None else a
-    if len(a) and float(a.max()) * float(b.max()) >= _END and (a.astype(np.float64) * b).max() >= _END:
-        raise CountOverflowError
+    if len(a) and float(a.max()) * float(b.max()) >= _END:
+        with np.errstate(over="ignore"):
+            return _bounded(a * b, a.astype(np.float64) * b)
     return a * b
 
 
 def summed(a: Counts, b: Counts) -> Counts:
     """The sums, row by row."""
-    if len(a) and float(a.max()) + float(b.max()) >= _END and (a.astype(np.float64) + b).max() >= _END:
-        raise CountOverflowError
+    if len(a) and float(a.max()) + float(b.max()) >= _END:
+        return _bounded(a + b, a.astype(np.float64) + b)
     return a + b
 
 
@@ -46,9 +53,23 @@ def total(weight: Counts | None, size: int) -> int:
     """The sum over all rows."""
     if weight is None:
         return size
-    if float(weight.sum(dtype=np.float64)) >= _END:
+    return int(BEYOND if float(weight.sum(dtype=np.float64)) >= _END else weight.sum())
+
+
+def checked(weight: Counts | None) -> Counts | None:
+    """The counts of matches that are complete.
+
+    Raises:
+        CountOverflowError: One of them is beyond 64 bits.
+    """
+    if weight is not None and weight.max(initial=0) == BEYOND:
         raise CountOverflowError
-    return int(weight.sum())
+    return weight
+
+
+def _bounded(exact: Counts, rounded: NDArray[np.float64]) -> Counts:
+    """Counts as made in 64 bits, where they may have wrapped round, and in floating point, where they have not."""
+    return np.where(rounded >= _END, BEYOND, exact)
 
 
 def segment_sums(values: NDArray[np.generic], counts: Counts) -> Counts:
@@ -59,15 +80,11 @@ def segment_sums(values: NDArray[np.generic], counts: Counts) -> Counts:
     is_filled = counts > 0
     ends = np.cumsum(counts)
     starts = (ends - counts)[is_filled]
-    if values.dtype != np.bool_:
-        _check_sums(values, starts)
-    sums[is_filled] = np.add.reduceat(values, starts, dtype=np.int64)
+    exact = np.add.reduceat(values, starts, dtype=np.int64)
+    if values.dtype != np.bool_ and float(values.sum(dtype=np.float64)) >= _END:
+        exact = _bounded(exact, np.add.reduceat(values, starts, dtype=np.float64))
+    sums[is_filled] = exact
     return sums
-
-
-def _check_sums(values: NDArray[np.generic], starts: NDArray[np.int64]) -> None:
-    if float(values.sum(dtype=np.float64)) >= _END and np.add.reduceat(values, starts, dtype=np.float64).max() >= _END:
-        raise CountOverflowError
 
 
 def sums_by_position(positions: Positions, weight: Counts | None, size: int) -> Counts:
@@ -77,10 +94,11 @@ def sums_by_position(positions: Positions, weight: Counts | None, size: int) -> 
     whole = float(weight.sum(dtype=np.float64))
     if whole < _EXACT:
         return np.bincount(positions, weights=weight, minlength=size).astype(np.int64)
-    if whole >= _END and np.bincount(positions, weights=weight, minlength=size).max() >= _END:
-        raise CountOverflowError
     sums = np.zeros(size, np.int64)
     np.add.at(sums, positions, weight)
+    if whole >= _END:
+        rounded = np.bincount(positions, weights=weight, minlength=size).astype(np.float64, copy=False)
+        return _bounded(sums, rounded)
     return sums
 
 

@@ -12,6 +12,7 @@ from omnigraph.engine.output.levels import ordered_ints
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Const, Entity, Expr, Identity, Meta, Now, ParamRef, Prop
 from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.plain_arrays import filled, is_given
 
 Ints: TypeAlias = NDArray[np.int64]
 _MOST_CODES = 2**62
@@ -97,9 +98,9 @@ def codes_of_values(values: pa.Array) -> Codes:
     """The codes of any column of scalars; null has 0."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         encoded = values.dictionary_encode()
-        numbers = np.asarray(encoded.indices.fill_null(-1)).astype(np.int64) + 1
+        numbers = filled(encoded.indices, -1).astype(np.int64) + 1
         return Codes(numbers, len(encoded.dictionary) + 1, zero_is_null=True)
-    given = np.asarray(values.is_valid()) if values.null_count else None
+    given = is_given(values) if values.null_count else None
     ints = ordered_ints(values)
     if not len(ints):
         return Codes(ints, 1, zero_is_null=True)

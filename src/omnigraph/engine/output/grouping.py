@@ -17,6 +17,7 @@ from omnigraph.query.expr import Aggregate, Expr, Fold, Prop
 from omnigraph.query.expr_text import expr_text
 from omnigraph.query.ir import Grouping
 from omnigraph.schema.types import Scalar
+from omnigraph.storage.plain_arrays import is_given, numbers
 
 Ints: TypeAlias = NDArray[np.int64]
 _NUMBERS = (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64)
@@ -120,12 +121,12 @@ class _Folds:
         counts = self._counts(aggregate, given)
         is_whole = pa.types.is_integer(values.type)
         if is_whole:
-            wide = np.asarray(values)
+            wide = numbers(values)
             wide = wide if wide.dtype == np.uint64 else wide.astype(np.int64, copy=False)
             sums = sum_whole(of_row, self.groups.count, wide, weight)
         else:
             sums = sum_floats(
-                of_row, self.groups.count, np.asarray(values.cast(pa.float64())), weight, self.frame.reading.budget
+                of_row, self.groups.count, numbers(values.cast(pa.float64())), weight, self.frame.reading.budget
             )
         found: NDArray[np.generic]
         if aggregate.fold is Fold.SUM:
@@ -171,7 +172,7 @@ class _Folds:
 
 def _given(values: pa.Array) -> NDArray[np.bool_] | None:
     """Which rows have a value; None when all have."""
-    return np.asarray(values.is_valid()) if values.null_count else None
+    return is_given(values) if values.null_count else None
 
 
 def _in_64_bits(aggregate: Aggregate, sums: ExactSums) -> Ints:

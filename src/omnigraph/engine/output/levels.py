@@ -14,6 +14,8 @@ from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Entity, Expr, Identity, Meta, Prop
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.types import is_text
+from omnigraph.storage.plain_arrays import is_given, numbers
+from omnigraph.storage.plain_arrays import truths as plain_truths
 
 Ints: TypeAlias = NDArray[np.int64]
 _SIGN = np.uint64(2**63)
@@ -48,7 +50,7 @@ class Levels:
 
 def levels_of(values: pa.Array) -> Levels:
     """The levels of any column that has an order."""
-    given = None if not values.null_count else np.asarray(values.is_valid())
+    given = None if not values.null_count else is_given(values)
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return Levels(given, values if given is None else values.fill_null(""))
     return Levels(given, ordered_ints(values))
@@ -61,12 +63,12 @@ def ordered_ints(values: pa.Array) -> Ints:
     """
     type_ = values.type
     if pa.types.is_boolean(type_):
-        return np.asarray(values.cast(pa.int8()).fill_null(0)).astype(np.int64)
+        return plain_truths(values).astype(np.int64)
     if pa.types.is_date32(type_):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(type_):
         values = values.cast(pa.int64())
-    plain = np.asarray(values.fill_null(0) if values.null_count else values)
+    plain = numbers(values)
     if plain.dtype == np.uint64:
         return (plain ^ _SIGN).view(np.int64)
     if plain.dtype.kind == "f":
@@ -77,7 +79,7 @@ def ordered_ints(values: pa.Array) -> Ints:
 
 def text_places(texts: pa.Array) -> Ints:
     """The place of each text among the distinct ones, in the order of code points."""
-    return np.asarray(pc.rank(texts, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+    return numbers(pc.rank(texts, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
 
 
 def levels_at(frame: Frame, expr: Expr, rows: Rows | None, *, is_whole_sort: bool) -> Levels:

@@ -14,6 +14,7 @@ from omnigraph.engine.output.levels import Levels, levels_at
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Expr
 from omnigraph.query.ir import ReadQuery
+from omnigraph.storage.column_sets import positions_where
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -96,7 +97,7 @@ def _split_values(levels: Levels, top: int, *, descending: bool) -> tuple[Ints, 
     best = pc.select_k_unstable(pa.table({"text": values}), k=top, sort_keys=[("text", order)])
     bound = values[best[-1].as_py()]
     before = (pc.greater if descending else pc.less)(values, bound)
-    return np.flatnonzero(before), np.flatnonzero(pc.equal(values, bound))
+    return positions_where(before), positions_where(pc.equal(values, bound))
 
 
 def _split(values: Ints, top: int) -> tuple[Ints, Ints]:

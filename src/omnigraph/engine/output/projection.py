@@ -32,6 +32,7 @@ from omnigraph.query.ir import ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX
+from omnigraph.storage.plain_arrays import scalar
 
 Rows: TypeAlias = NDArray[np.int64]
 """Which rows of a frame, by number, in any order; repeats are fine."""
@@ -85,7 +86,7 @@ class Frame:
         value = self.reading.inputs.value(expr)
         if expr.type is Scalar.BLOB and isinstance(value, str) and value.startswith(BASE64_PREFIX):
             value = base64.b64decode(value[len(BASE64_PREFIX) :])
-        return pa.scalar(value, arrow_type(expr.type))
+        return scalar(value, arrow_type(expr.type))
 
     def values(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
         """An expression in these rows, or in all."""
@@ -121,7 +122,7 @@ class Frame:
 
 def unsigned_zeros(values: pa.Array) -> pa.Array:
     """Floats with 0.0 for -0.0, which equals it: where either could come out, it is always the same one."""
-    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+    return pc.add(values, scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 class ScoreColumn:

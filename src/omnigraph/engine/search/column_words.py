@@ -21,7 +21,7 @@ from omnigraph.engine.search.stored_words import decode_words, encode_words
 from omnigraph.engine.search.text_index import Run, TextIndex, build
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.tables.table_rows import TableRows
-from omnigraph.storage.dataset import ADDRESS, Fragment
+from omnigraph.storage.dataset import ADDRESS, Fragment, Table
 from omnigraph.storage.layout import derived_key
 
 WORDS = "words"
@@ -114,13 +114,18 @@ def _streamed(reading: Reading, rows: TableRows, column: str) -> Iterator[Part]:
 # --- parts that are kept -------------------------------------------------------------------------------
 
 
+def words_key(table: Table, column: str) -> str:
+    """The object beside the tables that keeps the words of a column."""
+    return derived_key(WORDS, [table.path, str(table.field_number(column))])
+
+
 def _make(cache: ReadCache, rows: TableRows, column: str, budget: Budget) -> ColumnWords:
     """The parts of a version; those of an older one, or of an earlier process, are taken over."""
     number = rows.table.field_number(column)
     latest = (rows.table.path, "latest words", number)
     reference = cache.kept.get(latest)
     older = reference() if isinstance(reference, weakref.ref) else None
-    stored = derived_key(WORDS, [rows.table.path, str(number)])
+    stored = words_key(rows.table, column)
     known: tuple[Run, ...] = older.runs if isinstance(older, ColumnWords) else ()
     if not known and rows.count >= DERIVED_ROWS:
         data = cache.derived(stored)

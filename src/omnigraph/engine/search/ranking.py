@@ -22,6 +22,7 @@ from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
 from omnigraph.query.ir import RRF_LEAST, RRF_TIMES
 from omnigraph.schema.arrow import ID
+from omnigraph.storage.plain_arrays import is_given, numbers
 
 K1, B = 1.2, 0.75
 """How soon more of the same word stops to count, and how much a long text counts against it."""
@@ -148,7 +149,7 @@ def _ties_by_id(rows: TableRows, positions: Positions, is_same: NDArray[np.bool_
     ids = rows.values(ID, positions[is_tied], reading.budget)
     order = pc.sort_indices(pa.table({"run": run, "id": ids}), [("run", "ascending"), ("id", "ascending")])
     found = positions.copy()
-    found[is_tied] = positions[is_tied][np.asarray(order)]
+    found[is_tied] = positions[is_tied][numbers(order)]
     return found
 
 
@@ -176,7 +177,7 @@ def _nearest_taken(
 ) -> tuple[Positions, Floats]:
     """Few rows of a column that is not in memory, read by themselves."""
     taken = rows.values(column, candidates, reading.budget)
-    is_present = np.asarray(taken.is_valid())
+    is_present = is_given(taken)
     return candidates[is_present], distances(matrix_of(taken)[is_present], query)
 
 

@@ -1,8 +1,9 @@
 """Vectors of a column: their cosine distance to another, exactly.
 
 The distance is 1 less the cosine of the angle, in double precision, between 0 and 2. A vector of zeros has no angle:
-its distance is 1. To find the nearest of many, a pass in single precision leaves out those that can't be among them;
-what is left is computed exactly, so order and ties don't depend on how the work was cut.
+its distance is 1. To find the nearest of many, groups of like direction (`directions`), where they are made, and a pass
+in single precision leave out those that can't be among them; what is left is computed exactly, so order and ties don't
+depend on how the work was cut.
 """
 
 import weakref
@@ -19,9 +20,11 @@ from omnigraph.engine.budget import Budget
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.analysis import Check
 from omnigraph.engine.search.best import nth_largest
+from omnigraph.engine.search.directions import BOUND_ERROR, Directions, directions
 from omnigraph.engine.tables.positions import Layout
 from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.storage.dataset import ADDRESS
+from omnigraph.storage.plain_arrays import is_given
 
 Matrix = NDArray[np.float32]
 _ROWS_AT_ONCE = 16_384
@@ -30,6 +33,12 @@ _GATHER_BELOW = 4
 """When fewer than one row in so many is a candidate, copying their vectors together is cheaper than to compute all."""
 _FEW = 512
 """So many vectors are compared exactly at once."""
+_FIRST_TIMES = 8
+"""Of the most promising rows, so many times those that are asked for tell how near a row has to be."""
+_SPARED = 2
+"""Rows are left out by their directions when no more than this share of them is left."""
+_MANY_ROWS, _LONG = 16_384, 16
+"""For fewer vectors, or shorter ones, comparing all is as quick as anything."""
 _SAFE_NORMS = (1e-15, 1e15)
 """Between these, a product of two vectors stays far from the ends of single precision."""
 
@@ -49,7 +58,12 @@ class Norms:
     @property
     def nbytes(self) -> int:
         """The memory it takes."""
-        return self.is_present.nbytes + self.scale.nbytes + self.is_wild.nbytes
+        return self.is_present.nbytes + self.scale.nbytes + self.is_wild.nbytes + 8 * len(self.scale)
+
+    @cached_property
+    def with_direction(self) -> Positions:
+        """Living rows whose vector is neither zero nor wild."""
+        return np.flatnonzero(self.is_present & (self.scale > 0))
 
     @cached_property
     def has_wild(self) -> bool:
@@ -63,6 +77,8 @@ class Vectors:
 
     matrix: Matrix
     norms: Norms
+    directions: Directions | None = None
+    """Made once they pay; None before."""
 
 
 def vectors(reading: Reading, type_name: str, column: str) -> Vectors:
@@ -71,7 +87,33 @@ def vectors(reading: Reading, type_name: str, column: str) -> Vectors:
     norms = rows.columns.derived(
         column, "norms", lambda: _norms(rows, column, reading.budget), lambda found: found.nbytes, reading.budget
     )
-    return Vectors(matrix_of(rows.columns.written(column, reading.budget)), norms)
+    matrix = matrix_of(rows.columns.written(column, reading.budget))
+    return Vectors(matrix, norms, _directions(reading, rows, column, matrix, norms))
+
+
+def _directions(reading: Reading, rows: TableRows, column: str, matrix: Matrix, norms: Norms) -> Directions | None:
+    """What is known of the directions of a column; made while queries go on, once enough of them have asked."""
+    if len(matrix) < _MANY_ROWS or matrix.shape[1] < _LONG or len(norms.with_direction) < max(_MANY_ROWS, 1):
+        return None
+    number = rows.table.field_number(column)
+    kept, key = rows.columns.kept, (rows.table.path, norms.layout.state, number, "directions")
+    found = kept.get(key)
+    if isinstance(found, Directions):
+        return found
+    latest = (rows.table.path, "latest directions", number)
+    reference = kept.get(latest)
+    older = reference() if isinstance(reference, weakref.ref) else None
+    if isinstance(older, Directions) or rows.columns.costs.is_asked_often(f"directions of {column}"):
+
+        def make(check: Check) -> Directions:
+            return directions(matrix, norms.layout, norms.with_direction, older, check)
+
+        def keep(made: Directions) -> None:
+            kept.put(key, made, made.nbytes)
+            kept.put(latest, weakref.ref(made), 256)
+
+        reading.cache.make_meanwhile(key, make, keep)
+    return None
 
 
 def _norms(rows: TableRows, column: str, budget: Budget) -> Norms:
@@ -91,7 +133,7 @@ def _norms(rows: TableRows, column: str, budget: Budget) -> Norms:
         else:
             _measure(matrix[start:stop], scale[start:stop], is_wild[start:stop], budget.check)
         start = stop
-    is_present, living = np.asarray(written.is_valid()), rows.columns.living.mask()
+    is_present, living = is_given(written), rows.columns.living.mask()
     found = Norms(layout, scale, is_wild, is_present if living is None else is_present & living)
     kept.put(latest, weakref.ref(found), 256)
     return found
@@ -153,6 +195,7 @@ def finalists(found: Vectors, query: NDArray[np.float64], candidates: Positions,
     present = candidates[found.norms.is_present[candidates]]
     if len(present) <= max(top, _FEW):
         return present
+    present = _promising(found, query, present, top)
     alike = _alike(found, query, present)
     is_wild = found.norms.is_wild[present] if found.norms.has_wild else None
     if is_wild is not None:
@@ -163,11 +206,34 @@ def finalists(found: Vectors, query: NDArray[np.float64], candidates: Positions,
     return near
 
 
-def _alike(found: Vectors, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
-    """About the cosines of these rows."""
+def _promising(found: Vectors, query: NDArray[np.float64], rows: Positions, top: int) -> Positions:
+    """The rows whose directions let them be among the `top` nearest; all of them where that spares little."""
+    known = found.directions
+    first = max(_FIRST_TIMES * top, _FEW)
+    if known is None or first * _GATHER_BELOW > len(rows):
+        return rows
+    bounds = known.bounds(_unit(query), None if len(rows) == len(found.matrix) else rows)
+    ahead = np.flatnonzero(bounds >= nth_largest(bounds, first))[: 2 * first]  # many may be equal
+    is_wild = found.norms.is_wild[rows] if found.norms.has_wild else None
+    alike = _alike(found, query, rows[ahead])
+    if is_wild is not None:
+        alike[is_wild[ahead]] = -np.inf
+    is_left = bounds >= nth_largest(alike, top) - 2 * _error_of(len(query)) - BOUND_ERROR
+    if is_wild is not None:
+        is_left |= is_wild
+    return rows[is_left] if np.count_nonzero(is_left) * _SPARED < len(rows) else rows
+
+
+def _unit(query: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The query at length one, or zeros."""
     tamed = _tamed(query)
     length = float(np.sqrt(np.square(tamed).sum()))
-    asked = (tamed / length if length else tamed).astype(np.float32)
+    return tamed / length if length else tamed
+
+
+def _alike(found: Vectors, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
+    """About the cosines of these rows."""
+    asked = _unit(query).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):  # of vectors that don't count, and of wild ones
         if len(rows) * _GATHER_BELOW < len(found.matrix):
             near: NDArray[np.float32] = np.vecdot(found.matrix[rows], asked) * found.norms.scale[rows]
@@ -189,5 +255,5 @@ def vector_batches(reading: Reading, rows: TableRows, column: str) -> Iterator[t
     for batch in rows.table.batches([column], batch_rows=batch_rows, with_address=True):
         reading.budget.check()
         at = rows.columns.layout.at_addresses(batch.column(ADDRESS))
-        is_present = np.asarray(batch.column(column).is_valid())
+        is_present = is_given(batch.column(column))
         yield at[is_present], matrix_of(batch.column(column))[is_present]

@@ -15,6 +15,8 @@ _ROWS_PER_TAKE, _ROWS_PER_TAKEN = 16_384, 16
 """Reading some rows by themselves costs about as much as so many rows of a scan, and so many for each of them."""
 _SMALL_ROWS, _QUESTIONS = 262_144, 4
 """A structure over a column pays at once for a small table, and for others at so many questions."""
+_MANY_QUESTIONS = 16
+"""And one that takes as long as many questions, at so many."""
 _TEXT_BYTES, _LIST_BYTES, _BLOB_BYTES = 24, 64, 40
 """What a text or list takes at least, where nothing better is known; and where a blob lies."""
 
@@ -65,6 +67,10 @@ class ColumnCosts:
     def is_asked_again(self, what: str) -> bool:
         """Whether a question is not the first one of its kind."""
         return self._has_paid(f"({what})", self._layout.size // 2 + 1) or not self._layout.size
+
+    def is_asked_often(self, what: str) -> bool:
+        """Whether so many questions were asked that a structure is worth making which takes as long as many of them."""
+        return self._has_paid(f"({what})", self._layout.size // _MANY_QUESTIONS + 1)
 
     @property
     def is_small(self) -> bool:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.tables.adjacency import Ints, position_type
+from omnigraph.storage.plain_arrays import truths
 
 _WORD: Final = 8
 _MIX: Final = 0x9E3779B97F4A7C15
@@ -75,7 +76,7 @@ class IdIndex:
             at = open_[hit]
             # Two ids may share a hash: a hit that is another id goes on with the next slot.
             same = pc.equal(self._ids.take(pa.array(places[hit])), wanted.take(pa.array(at)))
-            equal = np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+            equal = truths(same)
             found[at[equal]] = places[hit][equal]
             open_ = open_[(places >= 0) & (found[open_] < 0)]
             slots[open_] = (slots[open_] + 1) & self._last

@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.storage.column_sets import one_array
 from omnigraph.storage.dataset import Fragment
+from omnigraph.storage.plain_arrays import numbers
 
 _OFFSET_BITS = np.uint64(32)
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
@@ -62,9 +64,9 @@ class Layout:
 
     def at_addresses(self, addresses: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
         """The positions of rows by Lance's addresses."""
-        raw = np.asarray(addresses.to_numpy(), np.uint64)
-        numbers, starts = self._by_number
-        places = np.searchsorted(numbers, raw >> _OFFSET_BITS)
+        raw = numbers(one_array(addresses))
+        fragments, starts = self._by_number
+        places = np.searchsorted(fragments, raw >> _OFFSET_BITS)
         return starts[places] + (raw & _OFFSET_MASK).astype(np.int64)
 
     def reused(self, older: "Layout") -> list["Piece"]:

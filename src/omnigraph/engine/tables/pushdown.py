@@ -38,6 +38,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.schema.types import ValueType, is_text
 from omnigraph.storage.dataset import ADDRESS
+from omnigraph.storage.plain_arrays import truths
 
 _GATHER_BELOW = 4
 """Once fewer than one row in so many is left, the next conjunct is asked of those only."""
@@ -184,6 +185,4 @@ def _truths(found: Column) -> NDArray[np.bool_]:
     """Where a predicate is true; unknown is not."""
     if isinstance(found, pa.ChunkedArray):
         found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.bool_())
-    if found.null_count:
-        found = found.fill_null(False)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+    return truths(found)

@@ -16,6 +16,7 @@ from omnigraph.engine.tables.table_columns import TableColumns
 from omnigraph.query.expr import Compare, Const, Identity, Now, Op, ParamRef, Prop
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.types import Scalar, is_text
+from omnigraph.storage.plain_arrays import scalar
 
 _OPS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.EQ: operator.eq,
@@ -56,7 +57,7 @@ def quick_compare(
     if not columns.is_resident(name) and not columns.costs.is_light(name):
         return None
     values, valid = columns.numbers(name, budget)
-    stored = pa.scalar(given, arrow_type(column.type))
+    stored = scalar(given, arrow_type(column.type))
     wanted = values.dtype.type(stored.value if column.type in (Scalar.DATE, Scalar.DATETIME) else stored.as_py())
     found: NDArray[np.bool_] = _OPS[op](values if at is None else values.take(at), wanted)
     if valid is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.freed_memory import keep_freed_memory
 from omnigraph.engine.tables.derived import decode_topology, encode_topology
 from omnigraph.engine.tables.kept import Kept, KeptStats, Key
 from omnigraph.engine.tables.table_columns import TableColumns
@@ -41,7 +42,9 @@ class ReadCache:
         self._has_derived: dict[str, bool] = {}
         self._writers: list[threading.Thread] = []
         self._rows: dict[tuple[str, int], TableRows] = {}
+        self._in_the_making: set[Key] = set()
         self._lock = threading.Lock()
+        keep_freed_memory()
 
     def rows(self, view: View, type_: AnyType) -> TableRows:
         """The rows of a type at its pin."""
@@ -144,10 +147,42 @@ class ReadCache:
             self._writers = [*(one for one in self._writers if one.is_alive()), writer]
         writer.start()
 
+    def make_meanwhile(self, key: Key, make: Callable[[Callable[[], None]], T], keep: Callable[[T], None]) -> None:
+        """Have something made by a thread of its own, for later queries; what is going on or failed is not begun again.
+
+        `make` is handed what it has to call now and then: it gives up when the process ends.
+        """
+
+        def work() -> None:
+            try:
+                keep(make(_go_on))
+                self._in_the_making.discard(key)
+            except _ProcessEndsError:
+                pass
+            except Exception:  # noqa: BLE001 - queries are answered without it
+                log.warning("could not make %s", key, exc_info=True)
+
+        with self._lock:
+            if key in self._in_the_making:
+                return
+            self._in_the_making.add(key)
+            worker = threading.Thread(target=work, name="omnigraph-meanwhile")
+            self._writers = [*(one for one in self._writers if one.is_alive()), worker]
+        worker.start()
+
     def settle(self) -> None:
-        """Wait until what is being kept for the next process is written."""
+        """Wait until what is being made or written for later is there."""
         for writer in self._writers:
             writer.join()
+
+
+class _ProcessEndsError(Exception):
+    """Nobody will ask any more."""
+
+
+def _go_on() -> None:
+    if not threading.main_thread().is_alive():
+        raise _ProcessEndsError
 
 
 def _derived_key(tables: Tables) -> str:

@@ -16,6 +16,7 @@ from omnigraph.engine.tables.table_columns import TableColumns
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 from omnigraph.storage.dataset import IndexCoverage
+from omnigraph.storage.plain_arrays import numbers
 
 SAMPLED = 4_096
 """Tables of at most so many rows are counted completely; of others so many rows, one from each stretch."""
@@ -86,7 +87,7 @@ def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budge
     values = sample.drop_null()
     nulls = 1 - len(values) / len(sample)
     counted = pc.value_counts(values)
-    times = np.asarray(counted.field("counts"), np.int64)
+    times = numbers(counted.field("counts"))
     is_whole = len(sample) == count
     first = np.argsort(-times, kind="stable")[:_COMMON] if type_ not in (Scalar.DATE, Scalar.DATETIME) else times[:0]
     first = first if is_whole else first[times[first] >= _OFTEN]
@@ -98,7 +99,7 @@ def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budge
     others = max(rest / max(distinct - len(first), 1.0), 1 / count)
     ordered = None
     if isinstance(type_, Scalar) and type_.is_numeric:
-        ordered = np.sort(np.asarray(values.cast(pa.float64(), safe=False), np.float64))
+        ordered = np.sort(numbers(values.cast(pa.float64(), safe=False)))
         ordered.flags.writeable = False
     return Statistics(nulls, dict(common), others, ordered)
 

@@ -16,6 +16,7 @@ from omnigraph.engine.tables.kept import Kept, Key
 from omnigraph.engine.tables.living import Living, array_bytes, frozen
 from omnigraph.engine.tables.positions import Layout, Piece, masked
 from omnigraph.storage.dataset import IndexCoverage, Table, is_blob
+from omnigraph.storage.plain_arrays import filled, is_given, scalar, truths
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ class TableColumns:
         self.living = Living(table, self.layout, kept)
         self._schema = table.schema
         self.costs = ColumnCosts(self.layout, self._schema, kept.limit_bytes)
-        self._fields: dict[str, int] = {}
+        self._fields: dict[str, tuple[int, str]] = {}
 
     def is_resident(self, column: str) -> bool:
         """Whether the whole column is in memory now."""
@@ -99,7 +100,7 @@ class TableColumns:
         return _numbers(raw), valid
 
     def _valid(self, raw: pa.Array) -> NDArray[np.bool_]:
-        valid, mask = np.asarray(raw.is_valid()), self.living.mask()
+        valid, mask = is_given(raw), self.living.mask()
         return frozen(valid if mask is None else valid & mask)
 
     def codes(self, column: str, budget: Budget | None = None) -> tuple[NDArray[np.int32], pa.Array]:
@@ -137,11 +138,16 @@ class TableColumns:
     def _derived_key(self, column: str, what: str) -> Key:
         return (self.table.path, self.layout.state, self._field(column), what)
 
-    def _field(self, column: str) -> int:
-        """The column's number: a rename keeps it, and no other column ever has it."""
+    def _field(self, column: str) -> tuple[int, str]:
+        """The column's number and type: a rename keeps both, and with the same files no other column has them.
+
+        The number is not enough. Branches that grew apart may give it to different columns, and where these have no
+        files yet, all rows of both are null, but of another type.
+        """
         found = self._fields.get(column)
         if found is None:
-            found = self._fields[column] = self.table.field_number(column)
+            type_ = str(self._schema.field(column).type)
+            found = self._fields[column] = (self.table.field_number(column), type_)
         return found
 
     def _load(self, column: str, budget: Budget | None) -> _Written:
@@ -191,14 +197,14 @@ def _numbers(raw: pa.Array) -> NDArray[np.generic]:
 
 
 def _truths(raw: pa.Array) -> NDArray[np.bool_]:
-    return frozen(np.array(raw.fill_null(False).to_numpy(zero_copy_only=False), np.bool_))
+    return frozen(truths(raw))
 
 
 def _encoded(values: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
     if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0, which it equals
+        values = pc.add(values, scalar(0.0, values.type))  # -0.0 becomes 0.0, which it equals
     encoded = values.dictionary_encode()
-    return frozen(np.array(encoded.indices.fill_null(-1), np.int32)), encoded.dictionary
+    return frozen(np.array(filled(encoded.indices, -1), np.int32)), encoded.dictionary
 
 
 def _codes_bytes(found: tuple[NDArray[np.int32], pa.Array]) -> int:

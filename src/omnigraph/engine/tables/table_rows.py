@@ -27,6 +27,7 @@ from omnigraph.query.expr import Expr, conjuncts
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.dataset import ADDRESS
+from omnigraph.storage.plain_arrays import filled, truths
 
 _FEW_KEYS = 256
 """For fewer than one row in so many, the table's index is asked, and the column not read."""
@@ -113,10 +114,10 @@ class TableRows:
             positions, found = self.matching(ID, wanted, budget)
             if not len(found):
                 return np.full(len(ids), -1, np.int64)
-            places = pc.index_in(wanted, value_set=found).fill_null(-1).to_numpy()
+            places = filled(pc.index_in(wanted, value_set=found), -1)
             return np.where(places >= 0, positions[places], -1)
         places = pc.index_in(wanted, value_set=self.whole(ID, budget), skip_nulls=True)
-        return np.asarray(places.fill_null(-1).to_numpy(), np.int64)
+        return filled(places, -1).astype(np.int64)
 
     def _id_index(self, asked: int, budget: Budget | None) -> IdIndex | None:
         """The table of ids, when it is there or pays by now; None for so many ids that one pass is faster."""
@@ -140,7 +141,7 @@ class TableRows:
         """The rows whose `column` is one of `keys`, ascending, and what they have there; by index where one covers."""
         if not self._shall_look_up(column, len(keys)):
             is_wanted = pc.is_in(self.whole(column, budget), value_set=keys, skip_nulls=True)
-            at = np.flatnonzero(is_wanted.to_numpy(zero_copy_only=False))
+            at = np.flatnonzero(truths(is_wanted))
             return at, self.values(column, at, budget)
         found = self.table.matching(column, keys, [column], with_address=True)
         at = self.columns.layout.at_addresses(found.column(ADDRESS))

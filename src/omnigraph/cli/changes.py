@@ -1,0 +1,157 @@
+"""`omnigraph changes`."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+import omnigraph
+from omnigraph.cli.diff import counts_text
+from omnigraph.cli.options import Seconds, branch_option, chosen_graph, json_option, refuse, store_option
+from omnigraph.cli.render import binary_stdout, flush_output, output_errors, print_json, print_text
+from omnigraph.lang.invisible import reveal
+
+if TYPE_CHECKING:
+    from omnigraph.ops.change_set import ChangeSet
+    from omnigraph.ops.changes import ChangeFeed
+
+_SIGNALLED = 128
+"""A process that a signal ends has this and the signal's number as its exit code."""
+
+
+@click.command("changes")
+@click.argument("uri", required=False)
+@store_option
+@branch_option
+@click.option("--since", metavar="ID", help="Only what comes after this commit; else everything from the first one.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only rows of this type; may be repeated.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many commits.")
+@click.option("--follow", is_flag=True, help="Go on with commits as they come, until it is interrupted.")
+@click.option(
+    "--poll", type=Seconds(), default=1.0, show_default=True, metavar="SECONDS", help="How often --follow looks."
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "jsonl"]),
+    help="Counts for each commit, or every change as a JSON object a line. [default: table; with --follow, jsonl]",
+)
+@json_option
+def command(  # noqa: PLR0913 - the options of the command, all by name
+    *,
+    uri: str | None,
+    store: str | None,
+    branch: str,
+    since: str | None,
+    types: tuple[str, ...],
+    limit: int | None,
+    follow: bool,
+    poll: float,
+    format_: str | None,
+    as_json: bool,
+) -> int:
+    """Show what each commit changed, oldest first.
+
+    Each commit comes exactly once, with the nodes and edges that it inserted, updated and deleted, against the state
+    before it; so whoever applies the changes in order has what the branch has. Behind a commit whose changes are done
+    with, --since goes on. In the lines of --format jsonl, each commit begins with a line and ends with one: what has no
+    end is not complete, and begins again.
+    """
+    if as_json and (follow or format_ is not None):
+        refuse("--json is one document, which ends; leave it out with --follow and --format")
+    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    feed = graph.changes(branch=branch, since=since, types=types or None, limit=limit, follow=follow, poll_seconds=poll)
+    if as_json:
+        changes = [found.to_json() for found in feed]
+        print_json({"uri": graph.uri, "branch": branch, "changes": changes, "cursor": feed.cursor})
+        return 0
+    shown = format_ or ("jsonl" if follow else "table")
+    if not follow:
+        _print(feed, shown)
+        return 0
+    return _until_ended(feed, shown)
+
+
+def _until_ended(feed: "ChangeFeed", format_: str) -> int:
+    """Ctrl-C and SIGTERM are how it is meant to end: with whole lines, and without a word."""
+    try:
+        with _signals_end():
+            _print(feed, format_)
+    except _EndedError as ended:
+        flush_output()
+        return _SIGNALLED + ended.number
+    return 0
+
+
+def _print(feed: "ChangeFeed", format_: str) -> None:
+    if format_ == "jsonl":
+        with output_errors():
+            out = binary_stdout()
+            for block in feed.blocks():
+                out.write(block)
+                out.flush()
+        return
+    is_first = True
+    for found in feed:
+        print_text(("" if is_first else "\n") + _text(found))
+        flush_output()
+        is_first = False
+    if is_first:
+        print_text("no commits\n")
+
+
+def _text(found: "ChangeSet") -> str:
+    commit = found.commit
+    head = f"commit {commit.id}  {commit.at}  {reveal(commit.actor)}  {commit.operation}\n"
+    if commit.message:
+        head += f"    {reveal(commit.message.partition(chr(10))[0])}\n"
+    if found.schema is not None:
+        head += "".join(f"schema: {line}\n" for line in _schema_lines(found))
+    counts = found.counts()
+    return head + (counts_text(counts) if counts else "no row was changed\n")
+
+
+def _schema_lines(found: "ChangeSet") -> Iterator[str]:
+    schema = found.schema
+    if schema is None:
+        return
+    for type_ in schema.dropped:
+        yield f"{type_.name} was dropped"
+    for type_ in schema.added:
+        yield f"{type_.name} is new"
+    for one in schema.lasting:
+        if one.is_renamed:
+            yield f"{one.old.name} is called {one.new.name}"
+        renamed = [f"{old} is called {new}" for new, old in one.old_names.items() if new != old]
+        added = [f"{p.name} is new" for p in one.added()]
+        dropped = [f"{p.name} was dropped" for p in one.dropped()]
+        yield from (f"{one.new.name}.{told}" for told in (*renamed, *added, *dropped))
+
+
+class _EndedError(BaseException):
+    """A signal asked to end; not an Exception, so that nothing on the way takes it for a failure."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _signals_end() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
+        yield
+        return
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise _EndedError(number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -1,0 +1,64 @@
+"""`omnigraph clone`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+import omnigraph
+from omnigraph.cli.options import json_option, quiet_option
+from omnigraph.cli.progress import progress_line
+from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
+from omnigraph.lang.invisible import reveal
+from omnigraph.telemetry import bytes_text
+
+if TYPE_CHECKING:
+    from omnigraph.ops.clone import CloneResult
+    from omnigraph.ops.clone_tables import CloneProgress
+
+_HEADERS = ("branch", "commit", "rows")
+
+
+@click.command("clone")
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "--branch",
+    "branches",
+    multiple=True,
+    metavar="NAME",
+    help="Beside main only this branch, and those it was taken from; may be repeated.",
+)
+@quiet_option
+@json_option
+def command(*, source: str, target: str, branches: tuple[str, ...], quiet: bool, as_json: bool) -> int:
+    """Copy a graph with its branches and its past to another place.
+
+    SOURCE and TARGET are directories or s3://bucket/prefix. Others may go on writing to the source; this command does
+    not. Commits keep their ids, and every state that can be read in the source can be read in the clone. The target
+    must be empty. It becomes a graph at the very end; after an interruption, the same command goes on.
+    """
+    with progress_line(f"omnigraph clone {reveal(source)} → {reveal(target)}", is_quiet=quiet) as line:
+
+        def show(progress: "CloneProgress") -> None:
+            share = progress.nbytes / progress.total_bytes if progress.total_bytes else 1.0
+            phase = f"{progress.files:,} of {count_of(progress.total_files, 'file')}"
+            line.show(phase, nbytes=progress.nbytes, share=share)
+
+        try:
+            result = omnigraph.clone_graph(source, target, branches=branches or None, progress=show)
+        except KeyboardInterrupt:
+            line.clear()
+            print_error("interrupted: run it again to go on")
+            raise
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_text(_text(result))
+    return 0
+
+
+def _text(result: "CloneResult") -> str:
+    rows = [(name, commit, f"{result.rows[name]:,}") for name, commit in result.branches.items()]
+    copied = f"{count_of(result.files, 'file')}, {bytes_text(result.nbytes)}"
+    gone = f"{count_of(result.collected, 'version')} of the past had been collected\n" if result.collected else ""
+    return f"cloned to {reveal(result.target)}: {copied}\n{gone}{table_text(_HEADERS, rows, right=('rows',))}"

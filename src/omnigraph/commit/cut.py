@@ -1,0 +1,232 @@
+"""A cut through a graph that others write to: states of its branches that belong together, and what they need.
+
+Branches are read one after the other, so a branch may have merged a commit that came after another's state was read.
+A cut is closed: whatever a journal in it refers to, a fork or a merged branch, is in it at least up to that commit, or
+is gone from the graph as well. So its histories are whole, and merges find the base that they would have found here.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.branches import Branches
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.records import MAIN, BranchRecord, Commit, Floor, Pin, TagRecord
+from omnigraph.storage.layout import MANIFEST
+
+MAX_ROUNDS = 20
+"""How often a cut is begun anew because main was merged, or a branch deleted, while it was made."""
+
+Need = tuple[str, str, int]
+"""Something in another journal: the branch's name, the manifest's path, and up to which commit it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A version of a table, by the table's path."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """States that belong together."""
+
+    main: Head
+    branches: Mapping[str, BranchRecord]
+    """The branches other than main that are in it, by name."""
+    tags: Mapping[str, TagRecord]
+    """The tags that are in it, by name."""
+    heads: Mapping[str, Head]
+    """By its path, the state of every manifest that is needed: of these branches, and of those that they have merged
+    or come from, which may have been deleted."""
+    present: frozenset[Pinned]
+    """What main and these branches show now."""
+    past: frozenset[Pinned]
+    """What states of their histories are made of beside that. Some of it may be gone."""
+    collected: int
+    """How many versions histories name beside those: they were collected, or dropped for good."""
+    epoch: int
+    """The last cleanup that any of the manifests knows of."""
+
+    def head(self, branch: str) -> Head:
+        """The state of main or one of the branches."""
+        return self.main if branch == MAIN else self.heads[self.branches[branch].path]
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What was read of a journal so far."""
+
+    read_to: int = -1
+    first: dict[Pinned, int] = field(default_factory=dict)
+    """By version of a table, the number of the first commit whose state has it."""
+    last: dict[Pinned, int] = field(default_factory=dict)
+    """And of the last one that may have it."""
+    purged: dict[str, int] = field(default_factory=dict)
+    """Tables whose earlier versions were dropped for good, and by which commit."""
+    needs: dict[Need, int] = field(default_factory=dict)
+    """What it refers to in other journals, and by which commit."""
+
+    def note(self, commit: Commit) -> None:
+        """Take down what a commit says."""
+        for change in commit.changes:
+            old = change.path if change.replaced is None else change.replaced.path
+            if change.after is not None:
+                pin = Pinned(change.path, int(change.after))
+                self.first[pin] = min(self.first.get(pin, commit.seq), commit.seq)
+                if self.last.get(pin, -1) < commit.seq:  # newest first: nothing has taken its place
+                    self.last[pin] = sys.maxsize
+            if change.before is not None:
+                pin = Pinned(old, int(change.before))
+                self.first[pin] = min(self.first.get(pin, commit.seq - 1), commit.seq - 1)
+                self.last[pin] = max(self.last.get(pin, -1), commit.seq - 1)
+        for purge in commit.purged:
+            self.purged[purge.path] = max(self.purged.get(purge.path, -1), commit.seq)
+        merged = commit.merged_from
+        if merged is not None:
+            need = (merged.branch, merged.path, merged.seq)
+            self.needs[need] = min(self.needs.get(need, commit.seq), commit.seq)
+
+    def versions(self, limit: int) -> set[Pinned]:
+        """All versions that commits up to this number name."""
+        return {pin for pin, seq in self.first.items() if seq <= limit}
+
+    def kept(self, limit: int, floor: Floor) -> set[Pinned]:
+        """Those of them that some state has which can still be read, as far as a cleanup has not said otherwise."""
+        found = set()
+        for pin in self.versions(limit):
+            first = max(self.first[pin], self.purged.get(pin.path, -1))
+            last = min(self.last[pin], limit)
+            if first <= last and _is_covered(floor, first, last):
+                found.add(pin)
+        return found
+
+
+def _is_covered(floor: Floor, first: int, last: int) -> bool:
+    """Whether one of these commits is kept."""
+    return last >= floor.kept_from or any(low <= last and high >= first for low, high in floor.kept)
+
+
+class _MovedError(Exception):
+    """Main has moved on in a way that matters: the cut has to be begun anew."""
+
+
+def take_cut(branches: Branches, names: Sequence[str] | None = None) -> Cut:
+    """A cut through main and all other branches, or only those of these names and the ones that they were taken from.
+
+    Raises:
+        BranchMissingError: There is no branch of such a name.
+        ConflictError: Branches are merged and deleted faster than they can be read.
+    """
+    maker = _CutMaker(branches.main)
+    for _ in range(MAX_ROUNDS):
+        try:
+            return maker.make(names)
+        except _MovedError:
+            continue
+    raise ConflictError("branches", "to stay for a moment", "others", f"they changed {MAX_ROUNDS} times")
+
+
+class _CutMaker:
+    """Reads journals, each part of them once however often a cut is begun."""
+
+    def __init__(self, main: ManifestLog) -> None:
+        self._main = main
+        self._journals: dict[str, _Journal] = {}
+
+    def make(self, names: Sequence[str] | None) -> Cut:
+        main = self._main.latest()
+        chosen = _chosen(main.snapshot.manifest.live_branches, names)
+        live = {record.path for record in chosen.values()} | {MANIFEST}
+        heads = {MANIFEST: main}
+        needed: dict[str, int] = {}
+        tags = {
+            name: tag
+            for name, tag in main.snapshot.manifest.tags.items()
+            if names is None or tag.branch == MAIN or tag.branch in chosen
+        }
+        waiting: list[Need] = [(MAIN, MANIFEST, 0), *((record.name, record.path, 0) for record in chosen.values())]
+        waiting += [(tag.branch, tag.path, tag.seq) for tag in tags.values()]
+        while waiting:
+            name, path, seq = waiting.pop()
+            is_known = needed.get(path, -1) >= seq
+            needed[path] = max(needed.get(path, -1), seq)
+            if is_known:
+                continue
+            head = self._state(heads.get(path), name, path, seq, is_live=path in live)
+            if head is None:
+                continue
+            heads[path] = head
+            limit = head.snapshot.commit.seq if path in live else needed[path]
+            waiting += self._needs(name, path, head, limit)
+        limits = {path: head.snapshot.commit.seq if path in live else needed[path] for path, head in heads.items()}
+        kept, named = set[Pinned](), set[Pinned]()
+        for path, limit in limits.items():
+            named |= self._journals[path].versions(limit)
+            kept |= self._journals[path].kept(limit, heads[path].snapshot.manifest.floor)
+        kept |= {_pinned(pin) for path in live for pin in heads[path].snapshot.manifest.dropped.values()}
+        present = {_pinned(pin) for path in live for pin in heads[path].snapshot.pins.values()}
+        return Cut(
+            main=main,
+            branches=chosen,
+            tags=tags,
+            heads=heads,
+            present=frozenset(present),
+            past=frozenset(kept - present),
+            collected=len(named - kept - present),
+            epoch=max(head.snapshot.manifest.floor.epoch for head in heads.values()),
+        )
+
+    def _state(self, known: Head | None, name: str, path: str, seq: int, *, is_live: bool) -> Head | None:
+        """A state of a manifest with its commits up to `seq`; None when the manifest is gone, as it is for others."""
+        if known is not None and known.snapshot.commit.seq >= seq:
+            return known
+        if path == MANIFEST:
+            raise _MovedError  # its register may have changed too
+        try:
+            head = self._main.other(name, path).last()
+        except NotAGraphError:
+            if is_live:
+                raise _MovedError from None
+            return None
+        if is_live and head.snapshot.manifest.is_closed:
+            raise _MovedError
+        return head
+
+    def _needs(self, name: str, path: str, head: Head, limit: int) -> list[Need]:
+        """What the commits of a journal up to number `limit` refer to in others."""
+        journal = self._journals.setdefault(path, _Journal())
+        fork = head.snapshot.manifest.fork
+        own_from = -1 if fork is None else fork.seq
+        log = self._main if path == MANIFEST else self._main.other(name, path)
+        known = max(journal.read_to, own_from)
+        for commit in log.history(head):
+            if commit.seq <= known:
+                break
+            journal.note(commit)
+        journal.read_to = max(journal.read_to, head.snapshot.commit.seq)
+        needs = [need for need, seq in journal.needs.items() if seq <= limit]
+        return needs if fork is None else [*needs, (fork.parent_branch, fork.parent_path, fork.seq)]
+
+
+def _chosen(live: Mapping[str, BranchRecord], names: Sequence[str] | None) -> dict[str, BranchRecord]:
+    """The branches of these names, and those that they were taken from."""
+    if names is None:
+        return dict(sorted(live.items()))
+    chosen: dict[str, BranchRecord] = {}
+    for name in names:
+        wanted = name
+        while wanted != MAIN and wanted not in chosen:
+            if wanted not in live:
+                raise BranchMissingError(wanted, (MAIN, *sorted(live)))
+            chosen[wanted] = live[wanted]
+            wanted = live[wanted].parent_branch
+    return dict(sorted(chosen.items()))
+
+
+def _pinned(pin: Pin) -> Pinned:
+    return Pinned(pin.path, pin.version)

@@ -1,0 +1,188 @@
+"""A manifest that may be damaged: which of its versions is the newest whole one, and what is wrong with later ones.
+
+Nothing is held, and nothing of a cache is trusted: what is looked at is what is stored.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError, check_stamp, decode_head, decode_journal
+from omnigraph.commit.manifest_log import Head, open_version
+from omnigraph.commit.records import Commit, Snapshot
+from omnigraph.storage.inspection import DamagedError, damage_of, listing_of
+from omnigraph.storage.layout import version_file, version_number
+from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import TableMissingError
+
+LOOKS = 5
+"""How often a manifest is looked at again that moves on while it seems to be damaged."""
+
+
+class ManifestFaultKind(Enum):
+    """What is wrong with a manifest."""
+
+    MISSING = "missing"
+    """There is no version of it at all."""
+    FORMAT = "format"
+    """It was written by another format, or is none of ours."""
+    VERSION = "version"
+    """Its newest version can't be read, or the rows of it."""
+    CONTENT = "content"
+    """Its newest version can be read, and contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFault:
+    """What is wrong, and with which file."""
+
+    kind: ManifestFaultKind
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestLook:
+    """What a look at a manifest found. `head` is the newest whole state, None when there is none."""
+
+    branch: str
+    path: str
+    newest: int
+    """The number of the newest version, whole or not; 0 when there is none."""
+    head: Head | None
+    fault: ManifestFault | None = None
+    """What is wrong with the newest version; None when that is `head`."""
+
+
+def look_at(store: Store, branch: str, path: str) -> ManifestLook:
+    """Read the newest version of a manifest, or find the newest that is whole. One list, and what reading takes.
+
+    A list takes time, and others publish meanwhile: so a fault counts only if it is there twice.
+    """
+    found = _look(store, branch, path)
+    for _ in range(LOOKS):
+        if found.fault is None:
+            break
+        before, found = found, _look(store, branch, path)
+        if found.newest == before.newest:
+            break
+    return found
+
+
+def _look(store: Store, branch: str, path: str) -> ManifestLook:
+    sizes = listing_of(store, path).sizes
+    numbers = sorted(filter(None, (version_number(key) for key in sizes if "/_versions/" in key)), reverse=True)
+    fault: ManifestFault | None = None
+    for number in numbers:
+        try:
+            head = _read(store, branch, path, number, sizes)
+        except FormatRefusedError as error:
+            found = ManifestFault(kind=ManifestFaultKind.FORMAT, place=path, reason=str(error))
+            return ManifestLook(branch=branch, path=path, newest=numbers[0], head=None, fault=fault or found)
+        except ManifestCorruptError as error:
+            place = f"{path}/{version_file(number)}"
+            fault = fault or ManifestFault(kind=ManifestFaultKind.CONTENT, place=place, reason=error.reason)
+        except DamagedError as error:
+            fault = fault or ManifestFault(kind=ManifestFaultKind.VERSION, place=error.place, reason=error.reason)
+        else:
+            return ManifestLook(branch=branch, path=path, newest=numbers[0], head=head, fault=fault)
+    if not numbers:
+        fault = ManifestFault(kind=ManifestFaultKind.MISSING, place=path, reason="it has no version")
+    return ManifestLook(branch=branch, path=path, newest=numbers[0] if numbers else 0, head=None, fault=fault)
+
+
+def _read(store: Store, branch: str, path: str, number: int, sizes: Mapping[str, int]) -> Head:
+    """The state of one version, or what is wrong with it."""
+    place = f"{path}/{version_file(number)}"
+    with damage_of(place):
+        try:
+            table = open_version(store, path, number)
+        except TableMissingError:
+            raise DamagedError(place, "it is blank or cut off") from None
+    check_stamp(table.metadata)
+    files = table.files()
+    if not files:
+        raise ManifestCorruptError("it has no rows")
+    _require(files[-1], sizes)
+    with damage_of(files[-1][0]):
+        rows = table.head()
+    manifest = decode_head(rows)
+    return Head(Snapshot(branch=branch, manifest_version=number, manifest=manifest), table)
+
+
+def own_commits(head: Head, store: Store) -> Iterator[Commit]:
+    """The commits of a manifest's own journal, newest first; the last of a branch is the one that it was taken from.
+
+    DamagedError or ManifestCorruptError where the journal is damaged: what comes before is lost with it.
+    """
+    later: Commit | None = None
+    for _, commits in _parts(head, store):
+        for commit in commits:
+            later = _following(commit, later)
+            yield commit
+    manifest = head.snapshot.manifest
+    begins = {0 if manifest.fork is None else manifest.fork.seq, manifest.floor.kept_from}
+    if later is not None and later.seq not in begins:
+        raise ManifestCorruptError(f"the journal begins with commit `{later.id}`, number {later.seq}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalDamage:
+    """A part of a journal that can't be read."""
+
+    lost: int
+    """How many of the sealed parts, from the oldest on, are lost with it; 0 when it is not known where it breaks."""
+    oldest: Commit
+    """The oldest commit that can be read."""
+    place: str
+    reason: str
+
+
+def journal_damage(head: Head, store: Store) -> JournalDamage | None:
+    """Where a manifest's own journal breaks; None when it is whole."""
+    lost = head.table.sealed_count
+    oldest = later = None
+    try:
+        for index, commits in _parts(head, store):
+            for commit in commits:
+                later = _following(commit, later)
+            lost = lost if index is None else index
+            oldest = later
+    except (DamagedError, ManifestCorruptError) as error:
+        place = error.place if isinstance(error, DamagedError) else head.table.path
+        return JournalDamage(lost=lost, oldest=oldest or head.snapshot.commit, place=place, reason=error.reason)
+    return None
+
+
+def _parts(head: Head, store: Store) -> Iterator[tuple[int | None, tuple[Commit, ...]]]:
+    """The parts of a journal, newest first, and so the commits of each; a sealed one has a number."""
+    table = head.table
+    sizes = listing_of(store, table.path).sizes
+    yield None, tuple(reversed(head.snapshot.manifest.commits))
+    files = table.files()
+    for index in reversed(range(table.sealed_count)):
+        _require(files[index], sizes)
+        yield index, tuple(reversed(_sealed(head, index, files[index][0])))
+
+
+def _sealed(head: Head, index: int, place: str) -> tuple[Commit, ...]:
+    with damage_of(place):
+        rows = head.table.sealed(index)
+    return decode_journal(rows)[0]
+
+
+def _following(commit: Commit, later: Commit | None) -> Commit:
+    if later is not None and (later.parent != commit.id or later.seq != commit.seq + 1):
+        raise ManifestCorruptError(f"commit `{later.id}` does not follow `{commit.id}`")
+    return commit
+
+
+def _require(file: tuple[str, int | None], sizes: Mapping[str, int]) -> None:
+    """DamagedError unless a file is there and has its size: Lance itself falls over some that are not."""
+    key, expected = file
+    found = sizes.get(key)
+    if found is None:
+        raise DamagedError(key, "it is missing")
+    if not found or (expected is not None and found != expected):
+        should = "" if expected is None else f", and should have {expected:,}"
+        raise DamagedError(key, f"it has {found:,} bytes{should}")

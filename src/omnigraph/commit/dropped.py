@@ -1,0 +1,70 @@
+"""Data that was dropped for good: what a branch's commits before the drop had of it is not to be read any more."""
+
+from typing import Protocol
+
+import msgspec
+
+from omnigraph.errors import Kind, OmnigraphError
+
+
+class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a commit dropped for good: a type with its table, or a property with its column.
+
+    Earlier versions of the table at `path` hold the data. The commit's branch does not read them any more, and they
+    keep nothing from cleanup there; another branch that pins one has not dropped it.
+    """
+
+    table_key: str
+    """The table's key before the commit."""
+    path: str
+    property: str | None = None
+    """None for the whole type."""
+
+    def what(self) -> str:
+        """`Person`, or `Person.age`."""
+        name = self.table_key.partition(":")[2]
+        return name if self.property is None else f"{name}.{self.property}"
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {"table_key": self.table_key, "location": self.path, "property": self.property}
+
+
+class DataDroppedError(OmnigraphError):
+    """An earlier state was asked for a table that was dropped since, or a property of it, together with the data."""
+
+    kind = Kind.NOT_FOUND
+    code = "data_dropped"
+
+    def __init__(self, table_key: str, what: str, branch: str, commit_id: str, at: str, actor: str) -> None:
+        super().__init__(table_key, what, branch, commit_id, at, actor)
+        self.table_key, self.what, self.branch = table_key, what, branch
+        self.commit_id, self.at, self.actor = commit_id, at, actor
+
+    def __str__(self) -> str:
+        name = self.table_key.partition(":")[2]
+        return (
+            f"`{name}` can't be read as it was before {self.at}: {self.actor} dropped `{self.what}` with its data on"
+            f" `{self.branch}` then (commit {self.commit_id}); read that commit or a later one"
+        )
+
+
+class _Dropper(Protocol):
+    """The commit that dropped something."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def branch(self) -> str: ...
+
+    @property
+    def at(self) -> str: ...
+
+    @property
+    def actor(self) -> str: ...
+
+
+def data_dropped(table_key: str, purge: Purge, commit: _Dropper) -> DataDroppedError:
+    """The error of who asks for a table as it was before the drop."""
+    return DataDroppedError(table_key, purge.what(), commit.branch, commit.id, commit.at, commit.actor)

@@ -1,0 +1,131 @@
+"""A manifest whose newest version is damaged goes back to the newest whole one, and says so by a commit.
+
+    aside    each damaged version's file is copied below `__recovery`, then removed from its place; nothing else is
+    publish  a commit of the operation `repair` on the state that is the newest now
+
+Numbers of damaged versions are used again, and somebody may still hold a state that had one. So the state is published
+until its number is beyond them all: then everybody notices. Whoever dies half-way leaves the copies, by which the next
+one knows that this is still to be done.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from msgspec import structs
+
+from omnigraph.clock import instant_text
+from omnigraph.commit.damage import JournalDamage, ManifestLook
+from omnigraph.commit.gates import gate
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.records import Commit
+from omnigraph.storage.layout import RECOVERY, version_file, version_number
+from omnigraph.storage.objects import ObjectMissingError
+from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import SwapLostError
+
+OPERATION = "repair"
+ASIDE = f"{RECOVERY}/damaged-"
+"""What the keys of versions that were put aside begin with."""
+
+
+def aside_key(path: str, number: int) -> str:
+    """Where the file of a damaged version of a manifest is kept."""
+    return f"{ASIDE}{path.replace('/', '-')}-{number}"
+
+
+def asides(store: Store) -> dict[str, int]:
+    """The highest version that was put aside of each manifest, by the beginning of the keys of those; one list."""
+    found: dict[str, int] = {}
+    for info in store.objects.list_under(RECOVERY):
+        start, _, number = info.key.rpartition("-")
+        if info.key.startswith(ASIDE) and number.isdigit():
+            found[start] = max(found.get(start, 0), int(number))
+    return found
+
+
+def unfinished(found: Mapping[str, int], look: ManifestLook) -> int | None:
+    """The highest version of a manifest that was put aside, when nothing was published beyond it yet."""
+    highest = found.get(aside_key(look.path, 0).rpartition("-")[0], 0)
+    return highest if look.fault is None and highest >= look.newest > 0 else None
+
+
+def put_aside(store: Store, look: ManifestLook) -> None:
+    """Take the damaged versions of a manifest out of the way, the newest first.
+
+    Raises:
+        ConflictError: Somebody has published meanwhile, so that the manifest is not as it was looked at.
+    """
+    whole = 0 if look.head is None else look.head.snapshot.manifest_version
+    numbers = sorted(_numbers(store, look.path), reverse=True)
+    if not whole or not numbers or numbers[0] != look.newest:
+        found = str(numbers[0]) if numbers else "none"
+        raise ConflictError("manifest", str(look.newest), found, "it is not as it was looked at")
+    for number in numbers:
+        if number <= whole:
+            break
+        key = f"{look.path}/{version_file(number)}"
+        try:
+            store.objects.put(aside_key(look.path, number), store.objects.get(key).data)
+        except ObjectMissingError:
+            continue  # another repair was quicker
+        store.objects.delete(key)
+        store.runtime.faults.reach("repair.aside")
+
+
+def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -> Head:
+    """Publish the newest state with one more commit, and until its version has a larger number than this."""
+    commit_id = log.store.runtime.ids.ulid()
+    while True:
+        head = log.latest()
+        manifest = head.snapshot.manifest
+        has_it = manifest.head == commit_id or any(one.id == commit_id for one in manifest.commits)
+        if has_it and head.snapshot.manifest_version > number:
+            return head
+        if not has_it:
+            commit = _commit(log, head, commit_id, actor, message)
+            manifest = replace(manifest, head=commit_id, commits=(*manifest.commits, commit))
+        try:
+            with gate(log.store.location.uri, log.path):
+                log.publish(
+                    head, manifest, lambda now: any(one.id == commit_id for one in now.snapshot.manifest.commits)
+                )
+        except SwapLostError:
+            continue
+        log.store.runtime.faults.reach("repair.beyond")
+
+
+def cut_history(log: ManifestLog, head: Head, damage: JournalDamage, *, actor: str, message: str) -> Head:
+    """Let the history of a branch begin behind what can't be read: earlier commits count as collected.
+
+    Raises:
+        ConflictError: Somebody else has published meanwhile: look again.
+    """
+    manifest = head.snapshot.manifest
+    commit = _commit(log, head, log.store.runtime.ids.ulid(), actor, message)
+    floor = structs.replace(manifest.floor, kept_from=max(manifest.floor.kept_from, damage.oldest.seq), kept=())
+    begun = replace(manifest, head=commit.id, commits=(*manifest.commits, commit), floor=floor)
+    try:
+        with gate(log.store.location.uri, log.path):
+            return log.publish(head, begun, lost=damage.lost)
+    except SwapLostError:
+        found = str(log.latest().snapshot.manifest_version)
+        raise ConflictError("manifest", str(head.snapshot.manifest_version), found, "somebody was quicker") from None
+
+
+def _commit(log: ManifestLog, head: Head, commit_id: str, actor: str, message: str) -> Commit:
+    return Commit(
+        id=commit_id,
+        parent=head.snapshot.commit.id,
+        seq=head.snapshot.commit.seq + 1,
+        branch=log.branch,
+        actor=actor,
+        at=instant_text(log.store.runtime.clock.now()),
+        operation=OPERATION,
+        message=message,
+        manifest_version=head.snapshot.manifest_version + 1,
+    )
+
+
+def _numbers(store: Store, path: str) -> Iterable[int]:
+    return filter(None, (version_number(info.key) for info in store.objects.list_under(f"{path}/_versions")))

@@ -1,0 +1,348 @@
+"""Copy a graph that others are writing to, with its branches and its past, to another place.
+
+    claim    a sidecar at the target, so that nobody else takes the place
+    cut      states of all branches that belong together; their manifests are kept aside at once
+    copy     the files of every version that those manifests name; they never change
+    place    the manifests of the branches, then main's; its last file makes the place a graph
+
+Nothing is written to the source. Versions keep their numbers and commits their ids, so the past is as readable in the
+clone as it is in the source. What was collected there is not in the clone either; operations in flight, the audit of
+recoveries and what was derived from tables stay behind.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from omnigraph.commit.claims import Claim, claimed, clones_at, finish
+from omnigraph.commit.cut import Cut, take_cut
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, UnfinishedCloneError
+from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.records import MAIN, Manifest
+from omnigraph.commit.sidecar import CLONE, Origin
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.faults import NoFaults
+from omnigraph.ops.clone_tables import (
+    CloneProgress,
+    TablePlan,
+    check_tables,
+    copy_files,
+    plan_tables,
+    tidy,
+)
+from omnigraph.ops.create import PlaceTakenError, check_conditions
+from omnigraph.ops.session import Session
+from omnigraph.options import Durability
+from omnigraph.policy import Action
+from omnigraph.storage.copying import Copier
+from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY, SCHEMA_COPY, version_file
+from omnigraph.storage.objects import ObjectExistsError, ObjectMissingError
+from omnigraph.storage.store import Store
+from omnigraph.storage.uri import Location, parse_uri
+from omnigraph.telemetry import Telemetry, log
+
+ATTEMPTS = 10
+"""How often a cut is made anew because files of it were collected before they were copied."""
+MADE_MEANWHILE = "a graph that was made at the same time"
+
+
+class NestedPlacesError(OmnigraphError):
+    """A clone would lie inside of its source, or the source inside of the clone."""
+
+    kind = Kind.USAGE
+    code = "nested_places"
+
+    def __init__(self, source: str, target: str) -> None:
+        super().__init__(source, target)
+        self.source, self.target = source, target
+
+    def __str__(self) -> str:
+        return f"{self.target} and {self.source} are one inside of the other, or the same: choose a place beside it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneCall:
+    """What to copy, and where to."""
+
+    target: str
+    branches: tuple[str, ...] | None = None
+    """Beside main only these, and those that they were taken from; None: all."""
+    progress: Callable[[CloneProgress], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneResult:
+    """What was copied."""
+
+    source: str
+    target: str
+    branches: Mapping[str, str]
+    """By name, the commit that each branch is at; main is the first."""
+    rows: Mapping[str, int]
+    """By name, how many rows each branch shows."""
+    tables: int
+    versions: int
+    collected: int
+    """How many versions that commits name were collected in the source before, or dropped for good."""
+    files: int
+    """How many files were copied; those that an earlier try had copied are not among them."""
+    nbytes: int
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "source": self.source,
+            "target": self.target,
+            "branches": dict(self.branches),
+            "rows": dict(self.rows),
+            "tables": self.tables,
+            "versions": self.versions,
+            "collected": self.collected,
+            "files": self.files,
+            "bytes": self.nbytes,
+        }
+
+
+def clone(session: Session, call: CloneCall) -> CloneResult:
+    """Make a graph at another place that says what this one says: there whole, or not at all.
+
+    Others may write meanwhile; what they commit after the clone has begun may be in it or not, whole commits in either
+    case. A clone that died is gone on with by the next call with the same two places.
+
+    Raises:
+        BranchMissingError: There is no such branch.
+        PlaceTakenError: A graph, something else, or the beginning of another graph's clone is at the target.
+        CloneBusyError: Somebody else is making a clone there.
+        NestedPlacesError: One place is inside of the other.
+        PinUnreadableError: Files of the source are gone.
+        ConflictError: Cleanups collect faster than can be copied; go on later.
+    """
+    session.allow_on_graph(Action.EXPORT)
+    source = session.store
+    target = Store(parse_uri(call.target), session.runtime)
+    check_apart(source.location, target.location)
+    for name in call.branches or ():
+        session.on(name)  # or BranchMissingError, before anything is written
+    head = session.branches.main.latest()
+    origin = Origin(uri=source.location.uri, root=_root(session.branches.main, head))
+    finished = _check_place(target, origin)
+    if finished is not None:
+        return _result(session, target, finished)
+    with claimed(target, origin, head) as claim:
+        check_conditions(target)
+        return _Making(session, target, claim, call).run()
+
+
+def check_apart(source: Location, target: Location) -> None:
+    """NestedPlacesError when one place is the other, or inside of it."""
+    if source.bucket != target.bucket:
+        return
+    places = [_parts(location) for location in (source, target)]
+    if all(one == other for one, other in zip(*places, strict=False)):
+        raise NestedPlacesError(source.uri, target.uri)
+
+
+def _parts(location: Location) -> tuple[str, ...]:
+    # Links are followed: two names may be of one directory.
+    return Path(location.path).resolve().parts if location.is_local else tuple(location.path.split("/"))
+
+
+def _root(log: ManifestLog, head: Head) -> str:
+    """The id of the graph's first commit."""
+    return next(log.history(head, 1)).id
+
+
+def _check_place(target: Store, origin: Origin) -> Head | None:
+    """Nothing when a clone may be made at a place; the state of a clone that only its claim is left of.
+
+    PlaceTakenError for everything else.
+    """
+    names = target.objects.children()
+    uri = target.location.uri
+    if set(names) <= {RECOVERY} and not target.objects.list_under(RECOVERY):
+        return None
+    claims = clones_at(target)
+    for found in claims:
+        if isinstance(found.sidecar.origin, Origin) and found.sidecar.origin.root != origin.root:
+            raise PlaceTakenError(uri, f"an unfinished clone of another graph, {found.sidecar.origin.uri}")
+    try:
+        head = ManifestLog(target).latest()
+    except UnfinishedCloneError:
+        return None
+    except NotAGraphError:
+        raise PlaceTakenError(uri, f"`{names[0]}`") from None
+    if not claims:
+        raise PlaceTakenError(uri, "a graph")
+    for found in claims:
+        finish(target, found)
+    return head
+
+
+def _result(session: Session, target: Store, head: Head) -> CloneResult:
+    """Of a clone that was finished by an earlier call."""
+    main = ManifestLog(target)
+    heads = {MAIN: head} | {
+        name: main.other(name, record.path).latest()
+        for name, record in sorted(head.snapshot.manifest.live_branches.items())
+    }
+    tables = {pin.path for one in heads.values() for pin in one.snapshot.pins.values()}
+    return CloneResult(
+        source=session.uri,
+        target=target.location.uri,
+        branches={name: one.snapshot.commit.id for name, one in heads.items()},
+        rows={name: sum(pin.rows for pin in one.snapshot.pins.values()) for name, one in heads.items()},
+        tables=len(tables),
+        versions=0,
+        collected=0,
+        files=0,
+        nbytes=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gathered:
+    """A cut whose tables are copied; its manifests wait in the spool."""
+
+    cut: Cut
+    spool: Store
+    main: Head
+    """Main's state in the spool, with the clone's own register."""
+    plan: TablePlan
+    files: int
+    nbytes: int
+
+
+class _Making:
+    """One clone, from its claim to its being there."""
+
+    def __init__(self, session: Session, target: Store, claim: Claim, call: CloneCall) -> None:
+        self._session, self._target, self._claim, self._call = session, target, claim, call
+        self._workers = session.runtime.options.upkeep.concurrency
+        self._copier = Copier(session.store, target, claim.lease.operation_id)
+        self._has_remains = claim.is_taken_over
+        """Whether files may have been copied that are not needed."""
+
+    def run(self) -> CloneResult:
+        with ExitStack() as stack:
+            made = self._gather(stack)
+            cut, plan = made.cut, made.plan
+            self._tidy((NODES, EDGES), plan.sizes)
+            rows = check_tables(self._target, cut, plan)
+            self._target.runtime.faults.reach("clone.flushed")
+            self._place(made)
+        return CloneResult(
+            source=self._session.uri,
+            target=self._target.location.uri,
+            branches={name: cut.head(name).snapshot.commit.id for name in (MAIN, *cut.branches)},
+            rows=rows,
+            tables=len({pin.path for pin in cut.present}),
+            versions=plan.versions,
+            collected=cut.collected + plan.missing,
+            files=made.files,
+            nbytes=made.nbytes,
+        )
+
+    def _gather(self, stack: ExitStack) -> _Gathered:
+        """Copy all files of the tables that some cut needs; a newer cut when some were collected meanwhile.
+
+        A cleanup tells every branch what it collects before it removes anything. So when something is missing that the
+        cut should have, and a newer cut knows of no later cleanup, then it is damage, which is left as it is.
+        """
+        epoch = -1
+        for attempt in range(1, ATTEMPTS + 1):
+            spool = self._spool(stack)
+            try:
+                cut = take_cut(self._session.branches, self._call.branches)
+                main = self._keep_aside(cut, spool)
+                plan = plan_tables(self._session.handles, cut, self._workers)
+                if plan.missing and cut.epoch != epoch:
+                    epoch = cut.epoch
+                    continue
+                files, nbytes = copy_files(
+                    self._copier, plan.sizes, self._target, workers=self._workers, progress=self._call.progress
+                )
+            except (ObjectMissingError, PinUnreadableError) as error:
+                if attempt == ATTEMPTS:
+                    raise
+                self._has_remains = True
+                log.info("the cut of %s is made anew: %s", self._session.uri, error)
+                continue
+            return _Gathered(cut=cut, spool=spool, main=main, plan=plan, files=files, nbytes=nbytes)
+        reason = f"what was to be copied was collected {ATTEMPTS} times: clone again, or clean up later"
+        raise ConflictError("tables", "to stay while they are copied", f"cleanup {epoch}", reason)
+
+    def _spool(self, stack: ExitStack) -> Store:
+        """A place on this machine for manifests until it is their turn: the source may drop them in the meantime."""
+        runtime = self._session.runtime
+        directory = stack.enter_context(TemporaryDirectory(prefix="omnigraph-clone-"))
+        options = replace(runtime.options, durability=Durability.OS)
+        return Store(Location(directory), replace(runtime, options=options, faults=NoFaults(), telemetry=Telemetry()))
+
+    def _keep_aside(self, cut: Cut, spool: Store) -> Head:
+        """Copy the manifests of a cut to the spool; main's state there, with the clone's own register of branches."""
+        copier = Copier(self._session.store, spool, CLONE)
+        for head in cut.heads.values():
+            for key, size in _manifest_files(self._session.store, head):
+                copier.copy(key, size, lambda _: None)
+        spooled = ManifestLog(spool)
+        head = spooled.latest()
+        kept = _kept(head.snapshot.manifest, cut)
+        return head if kept == head.snapshot.manifest else spooled.publish(head, kept)
+
+    def _place(self, made: _Gathered) -> None:
+        """Put the manifests; main's version is the last file, and makes the place a graph."""
+        target, spool, faults = self._target, made.spool, self._target.runtime.faults
+        self._tidy((BRANCHES, f"{MANIFEST}/data"), {})
+        copier = Copier(spool, target, self._claim.lease.operation_id)
+        for path, head in sorted(made.cut.heads.items()):
+            if path != MANIFEST:
+                self._put(copier, _manifest_files(spool, head))
+                faults.reach("clone.branch")
+        *data, (last, _) = _manifest_files(spool, made.main)
+        self._put(copier, data)
+        target.objects.put(SCHEMA_COPY, made.main.snapshot.manifest.schema.source.encode())
+        faults.reach("clone.ready")
+        self._check_free()
+        try:
+            target.objects.put_if_absent(last, spool.objects.get(last).data)
+        except ObjectExistsError:
+            raise PlaceTakenError(target.location.uri, MADE_MEANWHILE) from None
+        target.flush_directories([last])
+        faults.reach("clone.placed")
+
+    def _tidy(self, rooms: Sequence[str], wanted: Mapping[str, int]) -> None:
+        """Remove what was copied before and is not needed: by a clone that died, or for an earlier cut."""
+        self._check_free()
+        if self._has_remains:
+            tidy(self._target, rooms, wanted)
+
+    def _check_free(self) -> None:
+        """Prove that the place is still ours, and not a graph; else FencedError or PlaceTakenError."""
+        self._claim.lease.confirm(())
+        if self._target.objects.list_under(f"{MANIFEST}/_versions"):
+            raise PlaceTakenError(self._target.location.uri, MADE_MEANWHILE)
+
+    def _put(self, copier: Copier, files: Sequence[tuple[str, int]]) -> None:
+        for key, size in files:
+            copier.copy(key, size, lambda _: None)
+        self._target.flush_directories([key for key, _ in files])
+
+
+def _manifest_files(store: Store, head: Head) -> list[tuple[str, int]]:
+    """The files of a manifest's state with their sizes; the last one is the version itself."""
+    keys = [*(key for key, _ in head.table.files()), f"{head.table.path}/{version_file(head.table.version)}"]
+    found = []
+    for key in keys:
+        info = store.objects.info(key)
+        if info is None:
+            raise ObjectMissingError(key)
+        found.append((key, info.size))
+    return found
+
+
+def _kept(manifest: Manifest, cut: Cut) -> Manifest:
+    """Main's manifest as the clone has it: with the branches and tags that are in it."""
+    return replace(manifest, branches=dict(cut.branches), tags=dict(cut.tags))

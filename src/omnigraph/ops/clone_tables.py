@@ -1,0 +1,185 @@
+"""The tables of a clone: which files they need, copying those, and seeing that they came."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from omnigraph.commit.cut import Cut, Pinned
+from omnigraph.storage.copying import Copier
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.handles import Handles, PinUnreadableError
+from omnigraph.storage.layout import EDGES, NODES, version_number
+from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
+from omnigraph.storage.store import Store
+
+_TRANSACTIONS, _INDEXES, _VERSIONS = "/_transactions/", "/_indices/", "/_versions/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneProgress:
+    """How far a clone is."""
+
+    files: int
+    total_files: int
+    nbytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """What has to be copied of the tables."""
+
+    sizes: Mapping[str, int]
+    """Every file, relative to the root, with its size."""
+    versions: int
+    missing: int
+    """How many versions of the past can't be read, though no cleanup that the cut knows of has collected them."""
+
+
+def plan_tables(handles: Handles, cut: Cut, workers: int) -> TablePlan:
+    """The files that a cut needs.
+
+    Raises:
+        PinUnreadableError: Something that is shown now is not there. It was collected since the cut was made, or
+            something else has damaged the graph.
+    """
+    there = _listed(handles.store)
+    held = {key.rpartition("/")[0] for key in there}
+
+    def needed(pin: Pinned) -> PinnedFiles | None:
+        try:
+            files = pinned_files(handles, pin.path, [pin.version])
+            _check_there(pin, files, there, held)
+        except PinUnreadableError:
+            if pin in cut.present:
+                raise
+            return None
+        return files
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="clone") as pool:
+        found = list(pool.map(needed, (*cut.present, *cut.past)))
+    readable = [files for files in found if files is not None]
+    wanted = PinnedFiles(
+        frozenset[str]().union(*(files.files for files in readable)),
+        frozenset[str]().union(*(files.directories for files in readable)),
+    )
+    sizes = {key: size for key, size in there.items() if key in wanted}
+    return TablePlan(sizes=sizes, versions=len(readable), missing=len(found) - len(readable))
+
+
+def _listed(store: Store) -> dict[str, int]:
+    """All files of tables, with their sizes."""
+    return {info.key: info.size for room in (NODES, EDGES) for info in store.objects.list_under(room)}
+
+
+def _check_there(pin: Pinned, files: PinnedFiles, there: Mapping[str, int], held: set[str]) -> None:
+    """PinUnreadableError when a file of a version is missing; that of its transaction is of no use to a reader."""
+    for key in files.files:
+        if key not in there and _TRANSACTIONS not in key:
+            raise PinUnreadableError(pin.path, pin.version, f"{key} is missing")
+    for directory in files.directories:
+        if _INDEXES in directory and directory not in held:
+            raise PinUnreadableError(pin.path, pin.version, f"{directory} is missing")
+
+
+def copy_files(
+    copier: Copier,
+    sizes: Mapping[str, int],
+    target: Store,
+    *,
+    workers: int,
+    progress: Callable[[CloneProgress], None] | None,
+) -> tuple[int, int]:
+    """Copy what is not there yet; how many files and bytes that was. ObjectMissingError when one is gone meanwhile."""
+    there = _listed(target)
+    missing = {key: size for key, size in sizes.items() if there.get(key) != size or _is_reused(key)}
+    counts = _Counts(len(missing), sum(missing.values()), progress)
+
+    def copy(key: str) -> None:
+        copier.copy(key, missing[key], counts.add_bytes)
+        target.runtime.faults.reach("clone.copied")
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="clone") as pool:
+        waiting = [pool.submit(copy, key) for key in missing]
+        try:
+            for future in as_completed(waiting):
+                future.result()
+                counts.add_file()
+        except BaseException:
+            counts.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    target.flush_directories(missing)
+    return len(missing), counts.total_bytes
+
+
+def _is_reused(key: str) -> bool:
+    """Whether a file's name does not tell its content: that of an ordinary version, which the next table may have."""
+    return _VERSIONS in key and version_number(key) > 0
+
+
+class _StoppedError(Exception):
+    """Another file could not be copied, or somebody has interrupted it: the rest is of no use."""
+
+
+class _Counts:
+    """Adds up what several threads have done, and tells of it."""
+
+    def __init__(self, total_files: int, total_bytes: int, progress: Callable[[CloneProgress], None] | None) -> None:
+        self.total_files, self.total_bytes, self._progress = total_files, total_bytes, progress
+        self._lock = threading.Lock()
+        self._files = self._bytes = 0
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def add_bytes(self, nbytes: int) -> None:
+        if self._is_stopped:
+            raise _StoppedError
+        with self._lock:
+            self._bytes += nbytes
+            self._tell()
+
+    def add_file(self) -> None:
+        with self._lock:
+            self._files += 1
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            progress = CloneProgress(
+                files=self._files, total_files=self.total_files, nbytes=self._bytes, total_bytes=self.total_bytes
+            )
+            self._progress(progress)
+
+
+def tidy(target: Store, places: Iterable[str], wanted: Mapping[str, int]) -> None:
+    """Remove what an earlier try has copied and this one does not need. Nobody but clones has written there."""
+    for place in places:
+        for info in target.objects.list_under(place):
+            if info.key not in wanted:
+                target.objects.delete(info.key)
+
+
+def check_tables(target: Store, cut: Cut, plan: TablePlan) -> dict[str, int]:
+    """See that every file has its size, and every table of every branch its rows; by branch, how many rows."""
+    there = _listed(target)
+    for key, size in plan.sizes.items():
+        if there.get(key) != size:
+            raise StoreUnavailableError(f"copy `{key}`", f"{there.get(key, 0)} bytes are there instead of {size}")
+    handles = Handles(target)
+    counted: dict[tuple[str, int], int] = {}
+    rows: dict[str, int] = {}
+    for head in (cut.main, *(cut.head(name) for name in cut.branches)):
+        for pin in head.snapshot.pins.values():
+            version = (pin.path, pin.version)
+            if version not in counted:
+                counted[version] = Table(handles, *version).count()
+            if counted[version] != pin.rows:
+                reason = f"{counted[version]} rows are there instead of {pin.rows}"
+                raise PinUnreadableError(pin.path, pin.version, reason)
+        rows[head.snapshot.branch] = sum(pin.rows for pin in head.snapshot.pins.values())
+    return rows

@@ -1,0 +1,336 @@
+"""The history of one node or edge: every version that it has had on a branch, newest first.
+
+Only commits that moved the table of its type are looked into, and of these only what they changed. A table is known by
+its location, so a type that was renamed is followed back, and properties are shown by the names that they had then.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise, takewhile
+from typing import Literal, TypeAlias
+
+import pyarrow.compute as pc
+
+from omnigraph.commit.floor import collected_of
+from omnigraph.commit.going_back import OPERATION as REPAIR
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.records import Commit, PinChange
+from omnigraph.engine.migrating.changes import TypeChange
+from omnigraph.engine.one_row import Spot, row_in, spot_before, spot_in, what_changed
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
+from omnigraph.ops.change_set import fills_of, reshaped
+from omnigraph.ops.diff import types_of
+from omnigraph.ops.past_schemas import PastSchemas
+from omnigraph.ops.row_changes import Document, documents, name_of, shown_columns, shown_name
+from omnigraph.ops.session import Session
+from omnigraph.ops.table import TypeMissingError
+from omnigraph.policy import Action
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.handles import PinUnreadableError
+
+VersionKind: TypeAlias = Literal["inserted", "updated", "deleted", "reshaped"]
+
+FEWEST_AHEAD = 16
+"""So many commits are looked at together at first: whether the row lies where it lay before all of them."""
+NEAR_IDS = 5_000
+"""Among so many ids the one is looked for that was likely meant."""
+
+
+class EntityMissingError(OmnigraphError):
+    """No node or edge of the type has that id, nor had it ever; `near` is one that was likely meant."""
+
+    kind = Kind.NOT_FOUND
+    code = "entity_not_found"
+
+    def __init__(self, type: str, id: str, branch: str, near: str | None) -> None:
+        super().__init__(type, id, branch, near)
+        self.type, self.id, self.branch, self.near = type, id, branch, near
+
+    def __str__(self) -> str:
+        way_out = f"; did you mean `{self.near}`?" if self.near else ""
+        return f"the branch `{self.branch}` has no {self.type} `{self.id}` in its history{way_out}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityVersion:
+    """What one commit made of a node or edge; blobs are named in `changed` and left out of the documents.
+
+    `reshaped` is a version that only a new schema made. What is `after` here is `before` in the next later one.
+    """
+
+    commit: Commit
+    type: AnyType
+    """As the commit left it, or found it when it went."""
+    id: str
+    change: VersionKind
+    changed: tuple[str, ...] = ()
+    before: Document | None = None
+    after: Document | None = None
+
+    def to_json(self) -> Document:
+        """What every door shows."""
+        commit = self.commit
+        return {
+            "commit": commit.id,
+            "merged_parent": commit.merged_parent,
+            "merged_branch": None if commit.merged_from is None else commit.merged_from.branch,
+            "branch": commit.branch,
+            "actor": commit.actor,
+            "at": commit.at,
+            "operation": commit.operation,
+            "message": commit.message,
+            **name_of(self.type),
+            "id": self.id,
+            "change": self.change,
+            "changed": list(self.changed),
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityHistory:
+    """The versions of a node or edge, newest first."""
+
+    versions: tuple[EntityVersion, ...]
+    ends_before: str | None = None
+    """The oldest commit that could be looked into, when what it was made on was collected or dropped for good."""
+
+    def to_json(self) -> Document:
+        """What every door shows."""
+        return {"versions": [one.to_json() for one in self.versions], "ends_before": self.ends_before}
+
+
+def entity_history(session: Session, type_name: str, row_id: str, *, limit: int | None = None) -> EntityHistory:
+    """The versions of one node or edge on a branch, newest first and at most `limit`, with what each changed.
+
+    Raises:
+        TypeMissingError: The branch has no type of that name, nor ever had.
+        EntityMissingError: There never was one with that id.
+    """
+    session.allow(Action.READ)
+    head = session.head()
+    walk = _Walk(session, head, _located(session, head, type_name), row_id)
+    versions = tuple(islice(walk.versions(), limit))
+    if not versions and not walk.is_there:
+        raise EntityMissingError(type_name, row_id, session.log.branch, walk.near())
+    return EntityHistory(versions=versions, ends_before=walk.ends_before)
+
+
+def _located(session: Session, head: Head, name: str) -> str:
+    """The location of a type's table: of the one that has the name now, or had it last."""
+    snapshot = head.snapshot
+    catalog = session.catalog(snapshot)
+    type_ = catalog.type(name) or catalog.edge(name)
+    if type_ is not None:
+        return snapshot.pins[type_.table_key].path
+    schemas = PastSchemas(session.log)
+    for commit in session.log.history(head):
+        if commit.schema_before is None:
+            continue
+        earlier = schemas.catalog(head, commit.schema_before)
+        type_ = earlier.type(name) or earlier.edge(name)
+        found = None if type_ is None else next((c for c in commit.changes if c.table_key == type_.table_key), None)
+        if found is not None:
+            return _old_path(found)
+    raise TypeMissingError(name, closest(name, {one.name for one in types_of(catalog)}))
+
+
+def _old_path(change: PinChange) -> str:
+    return change.path if change.replaced is None else change.replaced.path
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The row before or behind a commit; the table may not be there, and the row not in it."""
+
+    type: AnyType | None = None
+    table: Table | None = None
+    spot: Spot | None = None
+
+    def document(self) -> Document | None:
+        if self.type is None or self.table is None or self.spot is None:
+            return None
+        return documents(self.type, row_in(self.table, self.spot, shown_columns(self.table)))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A commit that touched the table: how it found and left it, and what it made of the schema."""
+
+    commit: Commit
+    before: PinChange | None
+    after: PinChange | None
+    schemas: tuple[Catalog, Catalog]
+    is_end: bool = False
+    """What the commit was made on can't be read any more."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it brought no earlier version of a row back, as merges and repairs can, and reshaped none."""
+        commit = self.commit
+        is_forward = commit.merged_parent is None and commit.operation != REPAIR and commit.schema_after is None
+        return is_forward and not self.is_end and self.before is not None and self.after is not None
+
+
+class _Walk:
+    """From the newest state back, holding where the row lies."""
+
+    def __init__(self, session: Session, head: Head, path: str, row_id: str) -> None:
+        self._session, self._head, self._path, self._id = session, head, path, row_id
+        self._schemas = PastSchemas(session.log)
+        self._here = _Side()
+        """The row behind the commit that is looked at next."""
+        self._newest: Table | None = None
+        for pin in head.snapshot.pins.values():
+            if pin.path == path:
+                self._newest = Table(session.handles, path, pin.version)
+                self._here = _Side(table=self._newest, spot=spot_in(self._newest, row_id))
+        self.is_there = self._here.spot is not None
+        self.ends_before: str | None = None
+
+    def versions(self) -> Iterator[EntityVersion]:
+        """The versions, newest first, as far back as they can be read."""
+        steps, ahead = self._steps(), FEWEST_AHEAD
+        waiting: deque[_Step] = deque()
+        while waiting or (waiting := deque(islice(steps, 1))):
+            if self._here.spot is not None and waiting[0].is_plain:
+                waiting.extend(islice(steps, max(ahead - len(waiting), 0)))
+                run = list(takewhile(lambda step: step.is_plain, waiting))
+                skipped = self._skipped(run)
+                ahead = ahead * 4 if skipped == len(run) else FEWEST_AHEAD
+                for _ in range(skipped):
+                    waiting.popleft()
+                if skipped:
+                    continue
+            step = waiting.popleft()
+            try:
+                found, there = (None, _Side()) if step.is_end else self._taken(step)
+            except PinUnreadableError:  # damaged by something else: `check` tells about that
+                step, found, there = replace(step, is_end=True), None, _Side()
+            if step.is_end:
+                self.ends_before = step.commit.id
+                return
+            self._here = there
+            if found is not None:
+                yield found
+
+    def _steps(self) -> Iterator[_Step]:
+        """The commits that touched the table, newest first, to the one that made it."""
+        session, head = self._session, self._head
+        is_collected = collected_of(session.log, head)
+        new: Catalog = session.catalog(head.snapshot)
+        for commit, parent in pairwise(chain(session.log.history(head), [None])):
+            assert commit is not None  # noqa: S101 - only the last one is none, and it is never first
+            old = new if commit.schema_before is None else self._schemas.catalog(head, commit.schema_before)
+            is_lost = any(purge.path == self._path for purge in commit.purged)
+            if is_lost or (parent is not None and is_collected(parent)):
+                yield _Step(commit, None, None, (old, new), is_end=True)
+                return
+            before = next((c for c in commit.changes if c.before is not None and _old_path(c) == self._path), None)
+            after = next((c for c in commit.changes if c.after is not None and c.path == self._path), None)
+            if before is not None or after is not None:
+                yield _Step(commit, before, after, (old, new))
+                if before is None:
+                    return
+            new = old
+
+    def _skipped(self, run: Sequence[_Step]) -> int:
+        """How many of these commits, one after the other, have left the row where it lies; then it lies there still.
+
+        A row that was deleted from its place never comes back to it, so not all of them have to be looked at.
+        """
+        spot = self._here.spot
+        assert spot is not None  # noqa: S101 - asked only then
+
+        def is_there_before(step: _Step) -> bool:
+            try:
+                return spot.lives_in(self._table(step))
+            except PinUnreadableError:
+                return False
+
+        if is_there_before(run[-1]):
+            skipped = len(run)
+        else:
+            skipped = bisect_left(run, True, key=lambda step: not is_there_before(step))
+        if skipped:
+            self._here = _Side(table=self._table(run[skipped - 1]), spot=spot)
+        return skipped
+
+    def _taken(self, step: _Step) -> tuple[EntityVersion | None, _Side]:
+        """What a commit made of the row, if it made something of it, and the row as it found it."""
+        old, new = step.schemas
+        here = _Side() if step.after is None else replace(self._here, type=_type(new, step.after.table_key))
+        if step.before is None:
+            there = _Side()
+        else:
+            table = self._table(step)
+            spot = (
+                spot_in(table, self._id)
+                if self._here.table is None
+                else spot_before(table, self._here.table, self._id, self._here.spot)
+            )
+            there = _Side(_type(old, step.before.table_key), table, spot)
+        return self._version(step.commit, there, here), there
+
+    def _table(self, step: _Step) -> Table:
+        """The table as a commit found it."""
+        if step.commit.branch != self._session.log.branch:
+            self._session.allow(Action.READ, step.commit.branch)
+        assert step.before is not None and step.before.before is not None  # noqa: PT018, S101 - asked only then
+        return Table(self._session.handles, self._path, int(step.before.before))
+
+    def near(self) -> str | None:
+        """An id of the newest state that was likely meant."""
+        if self._newest is None or not self._id:
+            return None
+        begins_alike = pc.starts_with(pc.field(ID), self._id[0])
+        return closest(self._id, self._newest.scan([ID], begins_alike, limit=NEAR_IDS).column(ID).to_pylist())
+
+    def _version(self, commit: Commit, old: _Side, new: _Side) -> EntityVersion | None:
+        """What a commit made of the row, if it made something of it."""
+        if commit.is_maintenance or (old.spot is None and new.spot is None):
+            return None
+        kind: VersionKind
+        changed: tuple[str, ...] = ()
+        if old.spot is None or new.spot is None:
+            kind = "inserted" if old.spot is None else "deleted"
+        else:
+            assert old.type and new.type and old.table and new.table  # noqa: PT018, S101 - there is a row
+            shape = TypeChange(old.type, new.type) if commit.schema_after is not None else None
+            if shape is None and old.spot == new.spot:
+                return None
+            fills = None if shape is None else fills_of(shape)
+            found = what_changed(old.table, old.spot, new.table, new.spot, fills)
+            if found is not None:
+                kind, changed = "updated", tuple(map(shown_name, found.changed))
+            elif shape is not None and reshaped(shape) is not None:
+                kind, changed = "reshaped", _reshaped_names(shape)
+            else:
+                return None
+        type_ = new.type if new.type is not None and new.spot is not None else old.type
+        assert type_ is not None  # noqa: S101 - there is a row on one side
+        return EntityVersion(
+            commit=commit,
+            type=type_,
+            id=self._id,
+            change=kind,
+            changed=changed,
+            before=old.document(),
+            after=new.document(),
+        )
+
+
+def _type(catalog: Catalog, table_key: str) -> AnyType:
+    return next(one for one in types_of(catalog) if one.table_key == table_key)
+
+
+def _reshaped_names(change: TypeChange) -> tuple[str, ...]:
+    """The properties that a new schema renamed, added or dropped: by their names in it, if they have one."""
+    renamed = [new for new, old in change.old_names.items() if new != old]
+    return (*renamed, *(p.name for p in change.added()), *(p.name for p in change.dropped()))

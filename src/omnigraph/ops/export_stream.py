@@ -1,0 +1,40 @@
+"""A graph's rows as graph JSONL, a piece at a time: for whoever takes them as they come."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from omnigraph.commit.records import Snapshot
+from omnigraph.engine.json_rows import json_lines
+from omnigraph.ops.export import chosen_types, large_pieces, ordered_rows
+from omnigraph.ops.session import Session
+from omnigraph.policy import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportStream:
+    """What `export_graph` writes as JSONL, in pieces of about a megabyte that are made as they are asked for, once."""
+
+    commit_id: str
+    """The commit whose state it shows."""
+    pieces: Iterator[bytes]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.pieces
+
+
+def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | None = None) -> ExportStream:
+    """The rows of a snapshot, as a stream.
+
+    Raises:
+        TypeMissingError: The schema of that snapshot has no such type; it is told at once.
+    """
+    session.allow(Action.EXPORT, snapshot.branch)
+    chosen = chosen_types(session.catalog(snapshot), types)
+    tables = session.tables(snapshot)
+    pieces = (
+        piece
+        for type_ in chosen
+        for rows in ordered_rows(tables.table(type_.table_key), type_)
+        for piece in large_pieces(json_lines(type_, rows))
+    )
+    return ExportStream(commit_id=snapshot.commit.id, pieces=pieces)

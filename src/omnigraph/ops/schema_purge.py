@@ -1,0 +1,69 @@
+"""Dropping for good: what it takes that nothing of the dropped data is left in the new state of a branch."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
+from omnigraph.commit.dropped import Purge
+from omnigraph.commit.plan import Move
+from omnigraph.commit.publisher import lay_out
+from omnigraph.commit.records import MAIN, Snapshot
+from omnigraph.engine.migrating.changes import SchemaChange
+from omnigraph.engine.search.column_words import words_key
+from omnigraph.ops.session import Session
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.layout import detached_file
+from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.purging import without_dropped
+from omnigraph.storage.staging import Staged
+from omnigraph.telemetry import log as telemetry_log
+
+
+def purges_of(snapshot: Snapshot, change: SchemaChange) -> tuple[Purge, ...]:
+    """What a change drops, under the names that it has before."""
+    gone: list[tuple[str, str | None]] = [(type_.table_key, None) for type_ in change.dropped]
+    gone += [(one.old.table_key, p.name) for one in change.lasting for p in one.dropped()]
+    return tuple(Purge(table_key=key, path=snapshot.pins[key].path, property=name) for key, name in gone)
+
+
+def purged(session: Session, staged: Staged, note: Callable[[Sequence[str]], None]) -> Staged:
+    """A change of columns whose files have nothing of those that are dropped; `note` hears of every file."""
+    shown = lay_out(session.handles, staged)
+    note([f"{shown.path}/{detached_file(shown.preview)}"])
+    session.runtime.faults.reach("schema.purged")
+    made = without_dropped(Table(session.handles, shown.path, shown.preview), shown, note)
+    for file in set(shown.blobs) - set(made.blobs):
+        session.store.objects.delete(file)
+    return made
+
+
+def forget(session: Session, before: Snapshot, purges: Sequence[Purge], moves: Sequence[Move]) -> None:
+    """After the commit: what was kept of the data elsewhere goes, and what was only needed on the way.
+
+    Indexes and files of earlier versions are left to cleanup, which finds them unreferenced.
+    """
+    keys = [f"{one.staged.path}/{detached_file(one.staged.preview)}" for one in moves if one.staged.preview]
+    for purge in purges:
+        table = Table(session.handles, purge.path, before.pins[purge.table_key].version)
+        names = table.schema.names if purge.property is None else [purge.property]
+        keys += [words_key(table, name) for name in names]
+    try:
+        for key in keys:
+            session.store.objects.delete(key)
+    except StoreUnavailableError as error:
+        telemetry_log.warning("what was kept of dropped data was not removed: %s", error)
+
+
+def holders(session: Session, paths: Collection[str]) -> tuple[str, ...]:
+    """The other branches that have a table at one of these locations."""
+    if not paths:
+        return ()
+    main = session.branches.main.latest().snapshot
+    found = []
+    for name in (MAIN, *main.manifest.live_branches):
+        try:
+            pins = main.pins if name == MAIN else session.branches.log(name).latest().snapshot.pins
+        except (BranchGoneError, BranchMissingError):
+            continue  # deleted just now
+        if name != session.log.branch and any(pin.path in paths for pin in pins.values()):
+            found.append(name)
+    return tuple(sorted(found))

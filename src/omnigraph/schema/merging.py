@@ -1,0 +1,59 @@
+"""Two schemas that grew apart from a third, brought together: what each side added, or changed alone, comes.
+
+Types and properties are known by their identities. The same addition made on both sides is one. What both changed, and
+not alike, is a divergence, as is something that one side dropped and the other changed or used anew. Which side is
+which makes no difference for the result.
+"""
+
+from dataclasses import dataclass
+
+from omnigraph.lang.diagnostics import SourceError
+from omnigraph.lang.source import Source
+from omnigraph.schema.accept import load_schema
+from omnigraph.schema.aliases import Aliases, renumbered
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.diff import plan_migration
+from omnigraph.schema.identity import assign_identities
+from omnigraph.schema.made_twice import made_twice
+from omnigraph.schema.merging_types import Divergence, Names, SchemaMerge
+from omnigraph.schema.text import schema_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedSchema:
+    """The schema of both sides together, its text, and additions of both that turned out to be one."""
+
+    catalog: Catalog
+    text: str
+    same: Aliases
+    """By the identity that something had on a side, the one that it has now."""
+
+
+def merge_schemas(base: Catalog, ours: Catalog, theirs: Catalog, names: Names) -> MergedSchema | tuple[Divergence, ...]:
+    """The schema that has what both sides did since the base, or everything that they don't agree about."""
+    same = made_twice(base, ours, theirs)
+    merge = SchemaMerge(renumbered(base, same), renumbered(ours, same), renumbered(theirs, same), names)
+    catalog = merge.catalog()
+    if merge.found:
+        return tuple(merge.found)
+    text = schema_text(catalog)
+    try:
+        bound = load_schema(Source(text, "merged.pg"))
+    except SourceError as error:
+        return tuple(
+            Divergence(table="schema", message=f"the two schemas together are none: {one.message}")
+            for one in error.diagnostics
+        )
+    # An interface may have got a property on one side, and a node type that implements it on the other.
+    whole = assign_identities(bound, catalog)
+    steps = [step for step in plan_migration(catalog, whole).steps if not step.is_safe]
+    if steps:
+        return tuple(
+            Divergence(
+                table=step.table or step.type,
+                property=step.property_name,
+                message=f"the two schemas together would {step.message}",
+            )
+            for step in steps
+        )
+    return MergedSchema(catalog=whole, text=text, same=same)

@@ -1,0 +1,328 @@
+"""The three-way merge of types, property by property and rule by rule. Pure: nothing but catalogs is looked at."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from omnigraph.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Value, catalog_of
+from omnigraph.schema.type_forms import PropertyForm, Ref, TypeForm, forms, type_of
+from omnigraph.schema.types import EnumOf, ValueType
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """Something of the schema about which the two sides don't agree."""
+
+    table: str
+    """The key of its type's table; of an interface, its name."""
+    property: str | None = None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the two sides are called."""
+
+    ours: str
+    theirs: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What is being merged, for messages."""
+
+    table: str
+    property: str | None = None
+
+    def __str__(self) -> str:
+        name = self.table.partition(":")[2] or self.table
+        return f"`{name}`" if self.property is None else f"`{name}.{self.property}`"
+
+
+class SchemaMerge:
+    """One merge; what the sides don't agree about is collected on the way."""
+
+    def __init__(self, base: Catalog, ours: Catalog, theirs: Catalog, names: Names) -> None:
+        self.base, self.ours, self.theirs, self.names = base, ours, theirs, names
+        self.found: list[Divergence] = []
+
+    def catalog(self) -> Catalog:
+        """The merged catalog; with divergences it is of no use."""
+        before, mine, others = forms(self.base), forms(self.ours), forms(self.theirs)
+        merged: dict[int, TypeForm] = {}
+        for identity in _in_order(before, mine, others):
+            form = self._type(before.get(identity), mine.get(identity), others.get(identity))
+            if form is not None:
+                merged[identity] = form
+        if not self.found:  # else names may clash only because one had to be taken
+            self._check_names(merged)
+        interfaces = self._interfaces()
+        merged = {one: self._checked(form, merged) for one, form in merged.items()}
+        if self.found:
+            return self.ours
+        nodes = {one: form.name for one, form in merged.items() if not form.is_edge}
+        names = {form.name for form in merged.values()}
+        types = [type_of(one, _without_taken_claims(form, names), nodes) for one, form in merged.items()]
+        return catalog_of(
+            tuple(type_ for type_ in types if isinstance(type_, NodeType)),
+            tuple(type_ for type_ in types if isinstance(type_, EdgeType)),
+            tuple(interfaces),
+            max(self.base.next_identity, self.ours.next_identity, self.theirs.next_identity),
+        )
+
+    # --- one type -----------------------------------------------------------------------------------
+
+    def _type(self, base: TypeForm | None, ours: TypeForm | None, theirs: TypeForm | None) -> TypeForm | None:
+        if ours is None or theirs is None:
+            return self._one_sided(base, ours, theirs)
+        place = _Place(ours.table_key)
+        known = base.properties if base is not None else {}
+        properties: dict[int, PropertyForm] = {}
+        for one in _in_order(known, ours.properties, theirs.properties):
+            made = self._property(place, known.get(one), ours.properties.get(one), theirs.properties.get(one))
+            if made is not None:
+                properties[one] = made
+
+        def pick(what: str, get: Callable[[TypeForm], T]) -> T:
+            return self._pick(place, what, None if base is None else get(base), get(ours), get(theirs), base is None)
+
+        return TypeForm(
+            name=pick("name", lambda form: form.name),
+            is_edge=ours.is_edge,
+            properties=_ordered(properties, known, ours.properties, theirs.properties),
+            key=pick("key", lambda form: form.key),
+            unique=_both(None if base is None else base.unique, ours.unique, theirs.unique),
+            indexed=_both(None if base is None else base.indexed, ours.indexed, theirs.indexed),
+            ranges=self._ranges(place, properties, base, ours, theirs),
+            checks=_both(None if base is None else base.checks, ours.checks, theirs.checks),
+            description=pick("description", lambda form: form.description),
+            instruction=pick("instruction", lambda form: form.instruction),
+            annotations=pick("annotations", lambda form: form.annotations),
+            renamed_from=_either(None if base is None else base.renamed_from, ours.renamed_from, theirs.renamed_from),
+            implements=pick("interfaces", lambda form: form.implements),
+            ends=pick("ends", lambda form: form.ends),
+            cardinality=pick("cardinality", lambda form: form.cardinality),
+        )
+
+    def _one_sided(self, base: TypeForm | None, ours: TypeForm | None, theirs: TypeForm | None) -> TypeForm | None:
+        """A type that one side has not: the other added it, or this one dropped it."""
+        left = ours if ours is not None else theirs
+        if left is None or base is None:
+            return left
+        dropper, changer = self._who(is_ours_gone=ours is None)
+        if not _is_alike(base, left):
+            message = f"`{dropper}` dropped `{base.name}`, and `{changer}` changed its definition"
+            self.found.append(Divergence(table=left.table_key, message=message))
+        return None
+
+    def _property(
+        self, place: _Place, base: PropertyForm | None, ours: PropertyForm | None, theirs: PropertyForm | None
+    ) -> PropertyForm | None:
+        left = ours if ours is not None else theirs
+        if left is None:
+            return None
+        here = _Place(place.table, left.name)
+        if ours is None or theirs is None:
+            if base is None:
+                return left
+            dropper, changer = self._who(is_ours_gone=ours is None)
+            if not _is_alike(replace(base, renamed_from=None), replace(left, renamed_from=None)):
+                message = f"`{dropper}` dropped {_Place(place.table, base.name)}, and `{changer}` changed it"
+                self.found.append(Divergence(table=place.table, property=left.name, message=message))
+            return None
+
+        def pick(what: str, get: Callable[[PropertyForm], T]) -> T:
+            return self._pick(here, what, None if base is None else get(base), get(ours), get(theirs), base is None)
+
+        return PropertyForm(
+            name=pick("name", lambda form: form.name),
+            type=self._value_type(here, base, ours, theirs),
+            nullable=pick("nullability", lambda form: form.nullable),
+            default=pick("default", lambda form: form.default),
+            embedding=pick("embedding", lambda form: form.embedding),
+            description=pick("description", lambda form: form.description),
+            annotations=pick("annotations", lambda form: form.annotations),
+            renamed_from=_either(None if base is None else base.renamed_from, ours.renamed_from, theirs.renamed_from),
+        )
+
+    def _value_type(
+        self, place: _Place, base: PropertyForm | None, ours: PropertyForm, theirs: PropertyForm
+    ) -> ValueType:
+        """An enum that both sides extended has the values of both."""
+        types = [None if one is None else one.type for one in (base, ours, theirs)]
+        first, mine, others = types
+        if isinstance(first, EnumOf) and isinstance(mine, EnumOf) and isinstance(others, EnumOf):
+            added = {*mine.values, *others.values} - {*first.values}
+            if added - {*mine.values} and added - {*others.values}:
+                return EnumOf((*first.values, *sorted(added)))
+            longer = mine if len(mine.values) >= len(others.values) else others
+            return longer if first not in (mine, others) else others if mine == first else mine
+        return self._pick(place, "type", first, ours.type, theirs.type, base is None)
+
+    def _ranges(
+        self,
+        place: _Place,
+        properties: Mapping[int, PropertyForm],
+        base: TypeForm | None,
+        ours: TypeForm,
+        theirs: TypeForm,
+    ) -> dict[Ref, tuple[Value, Value]]:
+        """The bounds of each property that has some."""
+        before = {} if base is None else base.ranges
+        found = {}
+        for ref in dict.fromkeys((*before, *ours.ranges, *theirs.ranges)):
+            name = properties[ref].name if isinstance(ref, int) and ref in properties else None
+            here = _Place(place.table, name)
+            values = (before.get(ref), ours.ranges.get(ref), theirs.ranges.get(ref))
+            chosen = self._pick(here, "range", *values, is_new=False)
+            if chosen is not None:
+                found[ref] = chosen
+        return found
+
+    # --- choosing -----------------------------------------------------------------------------------
+
+    def _pick(self, place: _Place, what: str, base: object, ours: T, theirs: T, is_new: bool) -> T:
+        """The value of the side that changed it; both may have, alike."""
+        if _is_alike(ours, theirs) or (not is_new and _is_alike(base, theirs)):
+            return ours
+        if is_new or not _is_alike(base, ours):
+            message = f"both `{self.names.ours}` and `{self.names.theirs}` changed the {what} of {place}, not alike"
+            self.found.append(Divergence(table=place.table, property=place.property, message=message))
+        return theirs
+
+    def _who(self, *, is_ours_gone: bool) -> tuple[str, str]:
+        """Who dropped something, and who has it."""
+        sides = (self.names.ours, self.names.theirs)
+        return sides if is_ours_gone else (sides[1], sides[0])
+
+    # --- the whole ----------------------------------------------------------------------------------
+
+    def _check_names(self, merged: Mapping[int, TypeForm]) -> None:
+        """No two types, and no two properties of one, have one name."""
+        for form in _repeated(merged.values(), lambda form: form.name):
+            message = f"`{self.names.ours}` and `{self.names.theirs}` each have a `{form.name}`, and they are not alike"
+            self.found.append(Divergence(table=form.table_key, message=message))
+        for form in merged.values():
+            for p in _repeated(form.properties.values(), lambda p: p.name):
+                where = _Place(form.table_key, p.name)
+                message = f"`{self.names.ours}` and `{self.names.theirs}` each have a {where}, and they are not alike"
+                self.found.append(Divergence(table=form.table_key, property=p.name, message=message))
+
+    def _checked(self, form: TypeForm, merged: Mapping[int, TypeForm]) -> TypeForm:
+        """Nothing refers to what is gone."""
+        gone = [ref for ref in _refs(form) if isinstance(ref, int) and ref not in form.properties]
+        for ref in dict.fromkeys(gone):
+            message = f"one side dropped {_Place(form.table_key, self._name_of(ref))}, and the other made new use of it"
+            self.found.append(Divergence(table=form.table_key, property=self._name_of(ref), message=message))
+        for end in form.ends or ():
+            if end not in merged:
+                message = f"`{form.name}` ends at `{self._name_of(end)}`, which the other side dropped"
+                self.found.append(Divergence(table=form.table_key, message=message))
+        return form
+
+    def _name_of(self, identity: int) -> str:
+        for catalog in (self.ours, self.theirs, self.base):
+            for one, form in forms(catalog).items():
+                if one == identity:
+                    return form.name
+                if identity in form.properties:
+                    return form.properties[identity].name
+        return str(identity)
+
+    def _interfaces(self) -> Iterable[InterfaceType]:
+        before, mine, others = (one.interfaces for one in (self.base, self.ours, self.theirs))
+        for name in dict.fromkeys((*before, *mine, *others)):
+            chosen = self._pick(
+                _Place(name), "declaration", before.get(name), mine.get(name), others.get(name), is_new=False
+            )
+            if chosen is not None:
+                yield chosen
+
+
+def _is_alike(one: object, other: object) -> bool:
+    """Whether two values say the same: 1, 1.0 and true are equal in Python, and so are 0.0 and -0.0."""
+    return one == other and _spelt(one) == _spelt(other)
+
+
+def _spelt(value: object) -> str:
+    """How the parts of a value are written for which being equal is not enough."""
+    match value:
+        case TypeForm(properties=properties, ranges=ranges, annotations=notes):
+            parts = [(one, _spelt(p)) for one, p in sorted(properties.items())]
+            return repr((parts, sorted(ranges.items(), key=repr), notes))
+        case frozenset():
+            return ""
+        case _:
+            return repr(value)
+
+
+def _both(base: frozenset[H] | None, ours: frozenset[H], theirs: frozenset[H]) -> frozenset[H]:
+    """What both have, and what either added."""
+    before = base or frozenset()
+    return (ours & theirs) | (ours - before) | (theirs - before)
+
+
+def _either(base: str | None, ours: str | None, theirs: str | None) -> str | None:
+    """An earlier name, which only says what was done."""
+    if ours == base:
+        return theirs
+    is_first = ours is not None and (theirs is None or ours < theirs)
+    return ours if theirs in (base, ours) or is_first else theirs
+
+
+def _in_order(base: Mapping[int, T], ours: Mapping[int, T], theirs: Mapping[int, T]) -> list[int]:
+    """What the base has in its order, then what came, in the order in which it was numbered."""
+    return [*base, *sorted({*ours, *theirs} - {*base})]
+
+
+def _ordered(
+    merged: Mapping[int, PropertyForm],
+    base: Mapping[int, PropertyForm],
+    ours: Mapping[int, PropertyForm],
+    theirs: Mapping[int, PropertyForm],
+) -> dict[int, PropertyForm]:
+    """The properties in the order of a side that has all; else of the one that changed it, with what came behind."""
+    whole = [[one for one in side if one in merged] for side in (ours, theirs)]
+    whole = [order for order in whole if len(order) == len(merged)]
+    if whole and all(order == whole[0] for order in whole):
+        return {one: merged[one] for one in whole[0]}
+    kept = [one for one in merged if one in base]
+    orders = [[one for one in side if one in merged and one in base] for side in (ours, theirs)]
+    changed = [order for order in orders if order != kept]
+    first = changed[0] if changed and all(order == changed[0] for order in changed) else kept
+    return {one: merged[one] for one in (*first, *(one for one in merged if one not in base))}
+
+
+def _repeated(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
+    seen: set[str] = set()
+    found = []
+    for item in items:
+        if name(item) in seen:
+            found.append(item)
+        seen.add(name(item))
+    return found
+
+
+def _refs(form: TypeForm) -> Iterable[Ref]:
+    yield from form.key
+    yield from (ref for group in form.unique for ref in group)
+    yield from form.indexed
+    yield from form.ranges
+    yield from (ref for ref, _ in form.checks)
+    yield from (p.embedding[0] for p in form.properties.values() if p.embedding is not None)
+
+
+def _without_taken_claims(form: TypeForm, names: set[str]) -> TypeForm:
+    """Without earlier names that somebody else has now."""
+    own = {p.name for p in form.properties.values()}
+    claims: set[str] = set()
+    properties = {}
+    for one, p in form.properties.items():
+        is_free = p.renamed_from not in own and p.renamed_from not in claims
+        properties[one] = p if is_free else replace(p, renamed_from=None)
+        claims.add(p.renamed_from or "")
+    renamed_from = None if form.renamed_from in names else form.renamed_from
+    return replace(form, properties=properties, renamed_from=renamed_from)

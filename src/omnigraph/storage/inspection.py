@@ -1,0 +1,286 @@
+"""Looking for damage: whether what a version of a table names is there, has its size, and can be read.
+
+Nothing here trusts a cache: whoever inspects opens the store anew.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.file import LanceFileReader
+
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.dataset import ADDRESS, Table, is_blob
+from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
+from omnigraph.storage.index_staging import stored_indexes
+from omnigraph.storage.layout import detached_file, is_detached, version_file, version_number
+from omnigraph.storage.lookup import Addresses
+from omnigraph.storage.objects import ObjectInfo, StoreDeniedError, StoreUnavailableError
+from omnigraph.storage.pinned_files import PinnedFiles, version_parts
+from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_failure
+from omnigraph.storage.staging import deletion_path
+from omnigraph.storage.store import Store
+
+_FIRST_VERSION = 1
+_OUTSIDE = (1, 2)
+"""The kinds of large values that lie in files beside the data file: several in one, or one by itself."""
+
+
+class DamagedError(OmnigraphError):
+    """Something that is stored can't be read, although the store answers."""
+
+    kind = Kind.CORRUPT
+    code = "damaged"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place, self.reason = place, reason
+
+    def __str__(self) -> str:
+        return f"{self.place} can't be read ({self.reason}): run `omnigraph check`, which tells what to do"
+
+
+@contextmanager
+def damage_of(place: str) -> Iterator[None]:
+    """Turn whatever Lance raises over something that is stored into DamagedError.
+
+    A store that does not answer says nothing about what is stored: that stays a StoreUnavailableError.
+    """
+    try:
+        yield
+    except PinUnreadableError as error:
+        raise DamagedError(place, error.reason) from error
+    except StoreUnavailableError as error:
+        if isinstance(error, StoreDeniedError) or is_unreachable(error):
+            raise
+        raise DamagedError(place, error.reason) from error
+    except OmnigraphError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        if is_unreachable(error):
+            raise store_failure(f"read {place}", error) from error
+        raise DamagedError(place, reason_of(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        raise DamagedError(place, reason_of(RuntimeError(str(error)))) from error
+
+
+class FaultKind(Enum):
+    """What is wrong with something that a version needs."""
+
+    MISSING = "missing"
+    SIZE = "size"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that a version needs and that is not as it should be."""
+
+    kind: FaultKind
+    place: str
+    """The file, relative to the root."""
+    reason: str
+    index: str | None = None
+    """The index that the file belongs to: without it no row is lost. None for every other file."""
+
+
+class Listing:
+    """What there is below the directory of a table: the size of every file, and of every directory's own files."""
+
+    def __init__(self, path: str, objects: Iterable[ObjectInfo] = ()) -> None:
+        self.path, self.objects = path, tuple(objects)
+        self.sizes = {info.key: info.size for info in self.objects}
+        self.directories: Counter[str] = Counter()
+        for key, size in self.sizes.items():
+            self.directories[key.rpartition("/")[0]] += size
+
+    def moved_head(self) -> int | None:
+        """The newest ordinary version of the table, when somebody else has made some; we only ever make the first."""
+        prefix = f"{self.path}/_versions/"
+        newest = max((version_number(key) for key in self.sizes if key.startswith(prefix)), default=_FIRST_VERSION)
+        return newest if newest > _FIRST_VERSION else None
+
+
+def listing_of(store: Store, path: str) -> Listing:
+    """What is below one table, by one list."""
+    return Listing(path, store.objects.list_under(path))
+
+
+def listings_below(store: Store, place: str) -> dict[str, Listing]:
+    """What is below every table in a directory such as `nodes`, by one list; tables by their paths."""
+    found: dict[str, list[ObjectInfo]] = {}
+    for info in store.objects.list_under(place):
+        found.setdefault("/".join(info.key.split("/", 2)[:2]), []).append(info)
+    return {path: Listing(path, objects) for path, objects in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLook:
+    """What a version is made of, and what of it is not as it should be. One that can't be opened is of nothing."""
+
+    parts: PinnedFiles
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether all its rows are there, as far as files tell; an index is no row."""
+        return all(fault.index is not None for fault in self.faults)
+
+
+def look_at_version(table: Table, listing: Listing) -> VersionLook:
+    """Whether a version opens, and which of the files that it names are missing or of another size.
+
+    The file of its transaction is not missed: nobody reads it any more.
+
+    Raises:
+        UnknownPartError: The version has parts of which it is not known where they are.
+    """
+    own = f"{table.path}/{detached_file(table.version) if is_detached(table.version) else version_file(table.version)}"
+    try:
+        with damage_of(own):
+            dataset = table.handles.open(table.path, table.version)
+            parts = version_parts(dataset, table.path)
+            sizes = _data_sizes(dataset, table.path)
+            segments = [(index.name, segment) for index in stored_indexes(table) for segment in index.segments]
+    except DamagedError as error:
+        is_there = own in listing.sizes
+        kind, reason = (FaultKind.UNREADABLE, error.reason) if is_there else (FaultKind.MISSING, "it is missing")
+        return VersionLook(PinnedFiles(), (Fault(kind=kind, place=own, reason=reason),))
+    faults: list[Fault] = []
+    for file in sorted(parts.files):
+        if f"{table.path}/_transactions/" not in file:
+            faults += _faults_of(file, listing.sizes.get(file), sizes.get(file))
+    for name, segment in segments:
+        place = f"{table.path}/_indices/{segment.uuid}"
+        faults += _faults_of(place, listing.directories.get(place), segment.nbytes or None, name)
+    return VersionLook(parts, tuple(faults))
+
+
+def _data_sizes(dataset: PinnedDataset, path: str) -> dict[str, int | None]:
+    files = [file for fragment in dataset.get_fragments() for file in fragment.metadata.files]
+    return {f"{path}/data/{file.path}": file.file_size_bytes for file in files}
+
+
+def _faults_of(place: str, found: int | None, expected: int | None, index: str | None = None) -> Iterator[Fault]:
+    if found is None:
+        yield Fault(kind=FaultKind.MISSING, place=place, reason="it is missing", index=index)
+    elif not found or (expected is not None and found != expected):
+        should = "" if expected is None else f", and should have {expected:,}"
+        yield Fault(kind=FaultKind.SIZE, place=place, reason=f"it has {found:,} bytes{should}", index=index)
+
+
+def footer_faults(table: Table) -> list[Fault]:
+    """The data files whose ends can't be read, or say another number of rows than the version: two requests for each.
+
+    To be asked only of files that are there and not empty.
+    """
+    store = table.handles.store
+    dataset = table.handles.open(table.path, table.version)
+    faults = []
+    for fragment in dataset.get_fragments():
+        for file in fragment.metadata.files:
+            key = f"{table.path}/data/{file.path}"
+            try:
+                with damage_of(key), counted(store.runtime.telemetry, "table"):
+                    rows = LanceFileReader(store.uri(key), storage_options=store.lance_options).metadata().num_rows
+            except DamagedError as error:
+                faults.append(Fault(kind=FaultKind.UNREADABLE, place=key, reason=error.reason))
+                continue
+            if rows != fragment.metadata.physical_rows:
+                reason = f"it has {rows:,} rows, and should have {fragment.metadata.physical_rows:,}"
+                faults.append(Fault(kind=FaultKind.UNREADABLE, place=key, reason=reason))
+    return faults
+
+
+def deletion_faults(table: Table) -> list[Fault]:
+    """The deletion files that can't be read, or delete another number of rows than the version says."""
+    dataset = table.handles.open(table.path, table.version)
+    faults = []
+    for fragment in table.fragments():
+        if fragment.deletions is None:
+            continue
+        metadata = next(one.metadata for one in dataset.get_fragments() if one.fragment_id == fragment.number)
+        key = f"{table.path}/{deletion_path(metadata.to_json())}"
+        try:
+            with damage_of(key):
+                living = len(table.living_addresses([fragment.number]))
+        except DamagedError as error:
+            faults.append(Fault(kind=FaultKind.UNREADABLE, place=key, reason=error.reason))
+            continue
+        if living != fragment.rows - fragment.deleted:
+            reason = f"it leaves {living:,} rows, and should leave {fragment.rows - fragment.deleted:,}"
+            faults.append(Fault(kind=FaultKind.UNREADABLE, place=key, reason=reason))
+    return faults
+
+
+def blob_faults(table: Table, listing: Listing) -> list[Fault]:
+    """The files of large values that rows point into, and that are missing or end too early: one scan of the pointers.
+
+    Small values lie in the data files themselves.
+    """
+    dataset = table.handles.open(table.path, table.version)
+    faults = []
+    for column in [one.name for one in table.schema if is_blob(one)]:
+        number = table.field_number(column)
+        homes = {
+            one.fragment_id: file.path.removesuffix(".lance")
+            for one in dataset.get_fragments()
+            for file in one.metadata.files
+            if number in file.fields
+        }
+        for (fragment, blob_id), end in sorted(_blob_ends(table, column).items()):
+            # Lance names the file by the bits of its number, the lowest first.
+            place = f"{table.path}/data/{homes[fragment]}/{f'{blob_id:032b}'[::-1]}.blob"
+            found = listing.sizes.get(place)
+            if found is None:
+                faults.append(Fault(kind=FaultKind.MISSING, place=place, reason="it is missing"))
+            elif found < end:
+                reason = f"it has {found:,} bytes, and should have {end:,}"
+                faults.append(Fault(kind=FaultKind.SIZE, place=place, reason=reason))
+    return faults
+
+
+def _blob_ends(table: Table, column: str) -> dict[tuple[int, int], int]:
+    """How far rows point into each file of large values, by fragment and the number of the file."""
+    ends: dict[tuple[int, int], int] = {}
+    for batch in table.batches([column], with_address=True):
+        pointers = batch.column(column)
+        kinds, ids, starts, sizes = (
+            pc.fill_null(pc.struct_field(pointers, name), 0).to_numpy(zero_copy_only=False)
+            for name in ("kind", "blob_id", "position", "size")
+        )
+        outside = np.isin(kinds, _OUTSIDE)
+        fragments = batch.column(ADDRESS).to_numpy() >> np.uint64(32) << np.uint64(32)
+        files, back = np.unique(fragments[outside] | ids[outside].astype(np.uint64), return_inverse=True)
+        farthest = np.zeros(len(files), np.uint64)
+        np.maximum.at(farthest, back, (starts + sizes)[outside])
+        for file, end in zip(files.tolist(), farthest.tolist(), strict=True):
+            key = (file >> 32, file & 0xFFFFFFFF)
+            ends[key] = max(ends.get(key, 0), end)
+    return ends
+
+
+def found_by_index(table: Table, column: str, values: pa.Array) -> tuple[Addresses, Addresses]:
+    """Where the rows lie that hold one of the values, as the index says and as a scan of the column says."""
+    dataset = table.handles.open(table.path, table.version)
+    where = pc.field(column).isin(values)
+    found = []
+    with damage_of(f"the index of `{column}` of {table.path}"), counted(table.handles.store.runtime.telemetry, "table"):
+        for is_asked in (True, False):
+            scanner = dataset.scanner(columns=[], filter=where, with_row_address=True, use_scalar_index=is_asked)
+            found.append(np.sort(scanner.to_table().column(ADDRESS).to_numpy()))
+    return found[0], found[1]
+
+
+def load_index(table: Table, name: str) -> None:
+    """Read an index, or DamagedError."""
+    dataset = table.handles.open(table.path, table.version)
+    with damage_of(f"the index {name} of {table.path}"), counted(table.handles.store.runtime.telemetry, "table"):
+        dataset.prewarm_index(name)

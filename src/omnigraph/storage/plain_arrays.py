@@ -1,0 +1,80 @@
+"""Arrow's arrays and scalars from and to plain ones, by their memory.
+
+`np.asarray(array)`, `array.fill_null(0)` and `pa.scalar(1)` do the same and know every type. But pyarrow's C++ side
+imports pandas for them, where it is installed (see `pandas_later`), so what each query does is done here.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
+    **{
+        pa.from_numpy_dtype(name): np.dtype(name)
+        for name in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
+    },
+    pa.date32(): np.dtype(np.int32),
+}
+_INTEGERS = frozenset({pa.int32(), pa.int64(), pa.uint32(), pa.uint64()})
+
+
+def numbers(array: pa.Array) -> NDArray[Any]:
+    """The values of an array of numbers or dates, not copied; what stands for a null means nothing."""
+    dtype = _NUMBERS[array.type]
+    data = array.buffers()[1]
+    if data is None:
+        return np.empty(len(array), dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:
+    """The values of an array of booleans; null is false."""
+    found = _bits(array, 1)
+    return found & _bits(array, 0) if array.null_count else found
+
+
+def is_given(array: pa.Array) -> NDArray[np.bool_]:
+    """Which values are not null."""
+    return _bits(array, 0) if array.null_count else np.ones(len(array), np.bool_)
+
+
+def filled(array: pa.Array, filler: float) -> NDArray[Any]:
+    """The values of an array of numbers, not copied where none is null; and a number instead of each null."""
+    values = numbers(array)
+    return np.where(_bits(array, 0), values, values.dtype.type(filler)) if array.null_count else values
+
+
+def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
+    """As `pa.scalar`: a scalar of a type, from a value that fits it."""
+    match value:
+        case str() if pa.types.is_string(type_):
+            text = value.encode()
+            return _only(type_, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
+        case bool() if pa.types.is_boolean(type_):
+            return _only(type_, pa.py_buffer(bytes([value])))
+        case int() if type_ in _INTEGERS and value.bit_length() < type_.bit_width and (value >= 0 or _is_signed(type_)):
+            return _only(type_, pa.py_buffer(np.array([value], _NUMBERS[type_])))
+        case float() if pa.types.is_float64(type_):
+            return _only(type_, pa.py_buffer(np.array([value])))
+        case _:
+            return pa.scalar(value, type_)
+
+
+def _is_signed(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(type_))
+
+
+def _only(type_: pa.DataType, *buffers: pa.Buffer) -> pa.Scalar:
+    return pa.Array.from_buffers(type_, 1, [None, *buffers])[0]
+
+
+def _bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
+    data = array.buffers()[buffer]
+    if data is None:
+        return np.ones(len(array), np.bool_)
+    first = array.offset // 8
+    skipped = array.offset % 8
+    packed = np.frombuffer(data, np.uint8, -(-(skipped + len(array)) // 8), first)
+    return np.unpackbits(packed, bitorder="little", count=skipped + len(array))[skipped:].view(np.bool_)

@@ -1,0 +1,620 @@
+"""Cleanup: what is kept, what is spared, what is told, and what is never touched."""
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import msgspec
+import pytest
+
+import omnigraph as og
+from branching import branch, put
+from collecting import (
+    DAY,
+    collect,
+    content,
+    content_files,
+    files,
+    looked_at,
+    names,
+    needed,
+    pass_time,
+    small_world,
+)
+from load_calls import node
+from omnigraph.commit.notes import TaskNote
+from omnigraph.commit.publisher import abandon, arm
+from omnigraph.ops.branch import delete_branch
+from omnigraph.ops.cleanup import CleanupCall, cleanup
+from omnigraph.ops.history import list_commits
+from omnigraph.ops.merge import MergeCall, merge
+from omnigraph.ops.open import open_session
+from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.session import Session
+from omnigraph.ops.table_upkeep import UpkeepCall
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.runtime import Runtime
+from omnigraph.storage.handles import Handles
+from omnigraph.storage.layout import MANIFEST, derived_key, version_file
+from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
+from upkeep_calls import AtPoint, eager
+from worlds import FAST
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """A row that said 1, 2 and 3."""
+    session = small_world(tmp_path / "g")
+    for number in (1, 2, 3):
+        put(session, {"a": number})
+    return session
+
+
+def again(session: Session, **runtime: object) -> Session:
+    """Another handle on the same graph."""
+    settings = {"options": FAST, **runtime}
+    return open_session(session.uri, is_read_only=False, runtime=Runtime(**settings))  # type: ignore[arg-type]  # by name
+
+
+def readable(session: Session, name: str = "main") -> list[int]:
+    """The numbers of the commits of a branch that can be read, and say something, to a newcomer."""
+    there = looked_at(session.uri).on(name)
+    found = []
+    for commit in list_commits(there):
+        try:
+            snapshot = there.snapshot(commit_id=commit.id)
+        except og.CommitCollectedError:
+            continue
+        content(there, snapshot)
+        found.append(commit.seq)
+    return found
+
+
+# --- what is kept ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep, expected", [(1, [3]), (2, [3, 2]), (9, [3, 2, 1, 0])])
+def test_the_newest_commits_of_a_branch_are_kept(session: Session, keep: int, expected: list[int]) -> None:
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session, keep=keep)
+
+    assert readable(session) == expected
+
+
+def test_what_was_current_within_the_time_is_kept(session: Session) -> None:
+    pass_time(session.uri, 5 * DAY)
+    put(session, {"a": 4})
+    pass_time(session.uri, 2 * DAY)
+    put(session, {"a": 5})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session, keep=None, older_than=3 * DAY)
+
+    assert readable(session) == [5, 4]  # 4 was there until two days ago; 3 was gone before
+
+
+def test_what_either_a_number_or_a_time_keeps_stays(session: Session) -> None:
+    pass_time(session.uri, 9 * DAY)
+    put(session, {"a": 4})
+
+    collect(session, keep=3, older_than=2 * DAY)
+
+    assert readable(session) == [4, 3, 2]
+
+
+def test_what_was_current_within_the_grace_is_kept_whatever_is_asked(session: Session) -> None:
+    pass_time(session.uri, 9 * DAY)
+    put(session, {"a": 4})
+    pass_time(session.uri, 2 * HOUR)
+    put(session, {"a": 5})
+
+    collect(session, keep=1)
+
+    assert readable(session) == [5, 4, 3]  # 3 was what everybody read until two hours ago
+
+
+def test_every_instant_of_the_time_that_is_kept_can_be_read(session: Session) -> None:
+    commits = list_commits(session)
+    pass_time(session.uri, 9 * DAY)
+
+    collect(session, keep=2)
+
+    there = looked_at(session.uri)
+    assert there.snapshot(at=session.runtime.clock.now()).commit.id == commits[0].id
+    with pytest.raises(
+        og.CommitCollectedError, match="was collected: it is number 1 of the branch `main`, and cleanup 1"
+    ):
+        there.snapshot(commit_id=commits[2].id)
+
+
+def test_each_branch_keeps_its_own(session: Session) -> None:
+    side = branch(session, "side")
+    for number in (4, 5, 6):
+        put(side, {"a": number})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session, keep=2)
+
+    assert (readable(session), readable(session, "side")) == ([3, 2], [6, 5, 3, 2])  # side reads the older ones in main
+
+
+def test_a_branch_keeps_commits_of_the_one_it_comes_from(session: Session) -> None:
+    put(branch(session, "side"), {"a": 4})
+    for number in (5, 6, 7):
+        put(session, {"a": number})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session, keep=3)
+
+    assert readable(session, "side") == [4, 3, 2]
+    assert readable(session) == [6, 5, 4, 3, 2]
+
+
+def test_once_collected_is_collected_for_good(session: Session) -> None:
+    pass_time(session.uri, 2 * DAY)
+    collect(session, keep=1)
+    put(session, {"a": 4})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session, keep=9)
+
+    assert readable(session) == [4, 3]
+
+
+def test_commits_that_are_collected_stay_listed(session: Session) -> None:
+    before = [commit.id for commit in list_commits(session)]
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session)
+
+    assert [commit.id for commit in list_commits(looked_at(session.uri))] == before
+
+
+def test_merges_go_on_after_a_cleanup(session: Session) -> None:
+    side = branch(session, "side")
+    put(side, {"b": 1})
+    put(session, {"c": 1})
+    merge(session, MergeCall(source="side"))
+    put(side, {"b": 2})
+    put(session, {"c": 2})
+    for number in range(3):
+        put(session, {"d": number})
+        put(side, {"e": number})
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+
+    merge(again(session), MergeCall(source="side"))
+
+    assert content(session, session.snapshot())["node:A"] == {"a": 3, "b": 2, "c": 2, "d": 2, "e": 2}
+
+
+def test_branches_that_have_merged_a_third_still_merge_when_that_is_collected(session: Session) -> None:
+    one, other, third = (branch(session, name) for name in ("one", "other", "third"))
+    put(third, {"t": 1})
+    for name in ("one", "other"):
+        put(session.on(name), {name: 1})
+        merge(session, MergeCall(source="third", into=name))
+    delete_branch(session, "third")
+    write_tables(one, [TableWrite(table_key="node:A", delete=["t"])], operation="delete", actor="test")
+    put(other, {"x": 1})
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+
+    merge(again(session), MergeCall(source="other", into="one"))
+
+    rows = content(session, again(session).on("one").snapshot())["node:A"]
+    assert rows == {"a": 3, "one": 1, "other": 1, "x": 1}  # `t` was deleted, and stays so
+
+
+# --- what goes -------------------------------------------------------------------------------------
+
+
+def test_everything_that_no_kept_state_needs_goes(session: Session) -> None:
+    write_tables(session, [TableWrite(table_key="node:A", delete=["a"])], operation="delete", actor="test")
+    put(session, {"a": 1, "b": 2})
+    optimize(again(session, options=eager()), OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True)))
+    pass_time(session.uri, 2 * DAY)
+
+    done = collect(session)
+
+    there = looked_at(session.uri)
+    assert content_files(session.uri) - needed(session.uri, there.snapshot()) == set()
+    assert needed(session.uri, there.snapshot()) - names(session.uri) == set()
+    assert {one.table_key: one.old_versions_removed > 3 for one in done.tables} == {"node:A": True}
+
+
+def test_the_branch_that_was_deleted_goes_with_its_directories(session: Session) -> None:
+    put(branch(session, "side"), {"a": 9})
+    delete_branch(session, "side")
+    pass_time(session.uri, 2 * DAY)
+
+    done = collect(session)
+
+    assert list(Path(session.uri, "__branches").iterdir()) == []
+    assert any(one.location.startswith("__branches/") and one.old_versions_removed == 3 for one in done.tables)
+
+
+def test_what_a_killed_writer_left_goes(session: Session) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def die() -> None:
+        raise KilledError
+
+    before = content_files(session.uri)
+    with pytest.raises(KilledError):
+        put(again(session, faults=AtPoint("publish.flushed", die)), {"a": 9})
+    assert content_files(session.uri) > before
+
+    pass_time(session.uri, 2 * DAY)
+    collect(session, keep=9)
+
+    assert content_files(session.uri) == before
+
+
+def test_old_versions_of_manifests_go_but_for_a_fence(session: Session) -> None:
+    for number in range(12):
+        put(session, {"a": number})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(again(session, options=replace(FAST, manifest_versions=5)), keep=99)
+
+    versions = [name for name in names(session.uri) if name.startswith("__manifest/_versions/1")]
+    rows = [name for name in names(session.uri) if name.startswith("__manifest/data/")]
+    assert (len(versions), len(rows)) == (6, 6)  # the fence, and the floor that was published last
+    assert len(list_commits(looked_at(session.uri))) == 16
+
+
+def test_a_young_version_that_a_writer_trims_meanwhile_is_not_missed(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pass_time(session.uri, 2 * DAY)
+    for number in range(6):
+        put(session, {"a": number})
+    few = again(session, options=replace(FAST, manifest_versions=2))
+    trimmed: list[int] = []
+
+    def read_late(handles: Handles, path: str, versions: list[int]) -> PinnedFiles:
+        newest = max(lance.dataset(f"{session.uri}/__manifest").versions(), key=lambda one: one["version"])["version"]
+        if path == MANIFEST and not trimmed:
+            trimmed.append(newest - 3)
+            (Path(session.uri) / MANIFEST / version_file(newest - 3)).unlink()
+        return pinned_files(handles, path, versions)
+
+    monkeypatch.setattr("omnigraph.ops.cleanup_files.pinned_files", read_late)
+
+    collect(few, keep=99)
+
+    assert trimmed
+
+
+def test_a_dropped_table_goes_but_for_the_mark_that_its_path_was_used(tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), "node A { v: I64 }\nnode B { v: I64 }", runtime=Runtime(options=FAST))
+    graph.load([node("B", v=1)], mode="append")
+    place = graph.snapshot().pin("node:B").path
+    graph.apply_schema("node A { v: I64 }")
+    pass_time(graph.uri, 2 * DAY)
+
+    graph.cleanup(keep=1, confirm=True)
+
+    left = {name.removeprefix(f"{place}/") for name in names(graph.uri) if name.startswith(place)}
+    assert left == {"_versions/18446744073709551614.manifest", "_versions/latest_version_hint.json"}
+    again = graph.apply_schema("node A { v: I64 }\nnode B { v: I64 }")
+    assert again.commit_id is not None
+    assert graph.snapshot().pin("node:B").path == f"{place}-2"
+
+
+def test_what_was_dropped_with_its_data_goes_although_its_commits_are_kept(tmp_path: Path) -> None:
+    schema = "node A { v: I64  w: I64? }\nnode B { v: I64 }"
+    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=Runtime(options=FAST))
+    graph.load([node("A", v=1, w=2), node("B", v=3)], mode="append")
+    graph.branches.create("apart")
+    there = {key: graph.snapshot().pin(key) for key in ("node:A", "node:B")}
+    graph.apply_schema("node A { v: I64 }", allow_data_loss=True)
+    pass_time(graph.uri, 2 * DAY)
+
+    graph.cleanup(keep=9, confirm=True)
+    with_branch = {key: len(versions(graph.uri, pin.path)) for key, pin in there.items()}
+    graph.branches.delete("apart")
+    pass_time(graph.uri, 2 * DAY)
+    graph.cleanup(keep=9, confirm=True)
+
+    assert with_branch == {"node:A": 2, "node:B": 1}  # the branch has not dropped them
+    assert {key: len(versions(graph.uri, pin.path)) for key, pin in there.items()} == {"node:A": 1, "node:B": 0}
+
+
+def versions(uri: str, path: str) -> list[str]:
+    return [name for name in names(uri) if name.startswith(f"{path}/_versions/d")]
+
+
+def test_what_was_derived_from_a_table_goes_with_it(tmp_path: Path) -> None:
+    schema = "node A { v: I64 }\nnode B { v: I64 }\nedge E: A -> A"
+    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=Runtime(options=FAST))
+    a, b, e = (graph.snapshot().pin(key).path for key in ("node:A", "node:B", "edge:E"))
+    kept = [derived_key("topology", [e, a, a]), derived_key("words", [a, "3"]), "_derived/later-0011"]
+    dead = [derived_key("topology", [e, b, b]), derived_key("words", [f"{b}-9", "3"])]
+    for key in (*kept, *dead):
+        path = Path(graph.uri, key)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"derived")
+    pass_time(graph.uri, 2 * DAY)
+
+    done = graph.cleanup(keep=9, confirm=True)
+
+    assert {name for name in names(graph.uri) if name.startswith("_derived")} == set(kept)
+    assert [(one.table_key, one.files_removed) for one in done.tables] == [("_derived", 2)]
+
+
+# --- what is spared --------------------------------------------------------------------------------
+
+
+def test_a_preview_changes_nothing_and_says_what_would_go(session: Session) -> None:
+    pass_time(session.uri, 2 * DAY)
+    before = names(session.uri)
+
+    preview = collect(session, confirm=False)
+    unchanged = names(session.uri)
+    done = collect(session)
+
+    assert unchanged == before
+    assert preview.is_preview
+    assert preview.epoch is None
+    assert (preview.tables, preview.branches) == (done.tables, done.branches)
+
+
+def test_what_goes_is_counted_to_the_byte(session: Session) -> None:
+    pass_time(session.uri, 2 * DAY)
+    sizes = {path: path.stat().st_size for path in files(session.uri)}
+
+    done = collect(session)
+
+    gone = {path: size for path, size in sizes.items() if not path.exists()}
+    assert (done.bytes_removed, sum(one.files_removed for one in done.tables)) == (sum(gone.values()), len(gone))
+
+
+def test_a_second_run_has_nothing_to_do_and_publishes_nothing(session: Session) -> None:
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+    version = session.head().snapshot.manifest_version
+
+    done = collect(session)
+
+    assert (done.epoch, done.tables, done.bytes_removed) == (None, (), 0)
+    assert session.head().snapshot.manifest_version == version
+
+
+def test_what_is_young_stays(session: Session) -> None:
+    before = names(session.uri)
+
+    done = collect(session)
+
+    assert (names(session.uri), done.epoch) == (before, None)
+
+
+def test_files_from_the_future_stay(session: Session) -> None:
+    later = time.time() + 10**6
+    for path in files(session.uri):
+        os.utime(path, (later, later))
+    before = names(session.uri)
+
+    collect(session, grace=timedelta())
+
+    assert names(session.uri) == before
+
+
+@pytest.mark.parametrize("off", [-3 * DAY, 10 * DAY], ids=["behind", "ahead"])
+def test_a_store_whose_clock_is_wrong_costs_nothing_that_is_kept(
+    session: Session, off: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(branch(session, "side"), {"b": 1})
+    before = names(session.uri)
+    monkeypatch.setattr("omnigraph.ops.cleanup.store_now", lambda store: store.runtime.clock.now() + off)
+
+    collect(session)
+
+    there = looked_at(session.uri)
+    assert content(there, there.snapshot())["node:A"] == {"a": 3}
+    assert content(there, there.on("side").snapshot())["node:A"] == {"a": 3, "b": 1}
+    assert (names(session.uri) == before) is (off < timedelta())
+
+
+def test_a_file_that_an_operation_in_flight_names_stays_however_old_it_is(session: Session) -> None:
+    stray = f"{session.snapshot().pin('node:A').path}/data/01.lance"
+    Path(session.uri, stray).write_bytes(b"rows of a long load")
+    patient = again(session, options=replace(FAST, lease_seconds=10**7))
+    armed = arm(patient.log, patient.head(), operation="load", actor="test")
+    armed.lease.name([stray])
+    base = session.snapshot().commit.seq
+    put(session, {"a": 4})
+    pass_time(session.uri, 9 * DAY)
+
+    collect(patient)
+
+    assert stray in names(session.uri)
+    assert readable(session) == [4, base]  # what it stands on, too
+    abandon(patient.log, armed, [])
+    collect(patient)
+    assert stray not in names(session.uri)
+
+
+def test_a_file_that_a_task_has_noted_stays(session: Session) -> None:
+    stray = f"{session.snapshot().pin('node:A').path}/data/01.lance"
+    Path(session.uri, stray).write_bytes(b"rows of a task")
+    patient = again(session, options=replace(FAST, lease_seconds=10**7))
+    armed = arm(patient.log, patient.head(), operation="load", actor="test")
+    armed.lease.enter(1)
+    note = TaskNote(patient.store, armed.lease.operation_id, 1, 0)
+    note.begin()
+    note.begun([stray])
+    pass_time(session.uri, 9 * DAY)
+
+    collect(patient)
+
+    assert stray in names(session.uri)
+    armed.lease.disarm()
+
+
+def test_a_sidecar_that_cannot_be_read_spares_every_file_whose_name_stands_in_it(session: Session) -> None:
+    stray = f"{session.snapshot().pin('node:A').path}/data/01.lance"
+    Path(session.uri, stray).write_bytes(b"rows of a later release")
+    broken = Path(session.uri, "__recovery/01JC0000000000000000000000.json")
+    broken.parent.mkdir(exist_ok=True)
+    broken.write_bytes(msgspec.json.encode({"format": 9, "staged": {"rows": [stray]}}))
+    pass_time(session.uri, 9 * DAY)
+
+    collect(session)
+
+    assert stray in names(session.uri)
+
+
+@pytest.mark.parametrize(
+    "name", ["diary.txt", "nodes/diary.txt", "nodes/{table}/data/diary.txt", "nodes/{table}/_versions/d1.bak", "x/y/z"]
+)
+def test_what_is_nothing_of_a_graphs_is_told_of_and_left_alone(session: Session, name: str) -> None:
+    stranger = Path(session.uri, name.format(table=session.snapshot().pin("node:A").path.rpartition("/")[2]))
+    stranger.parent.mkdir(parents=True, exist_ok=True)
+    stranger.write_text("mine")
+    pass_time(session.uri, 9 * DAY)
+
+    done = collect(session)
+
+    assert stranger.read_text() == "mine"
+    assert [one for one in done.unknown_files if stranger.relative_to(session.uri).as_posix().startswith(one)] != []
+
+
+def test_what_another_tool_has_made_of_a_table_stays(session: Session) -> None:
+    place = session.store.uri(session.snapshot().pin("node:A").path)
+    head = lance.dataset(place)
+    lance.write_dataset(head.schema.empty_table(), place, mode="append")
+    kept = {name for name in names(session.uri) if "_versions/1844" in name}
+    pass_time(session.uri, 9 * DAY)
+
+    collect(session)
+
+    assert kept <= names(session.uri)
+    assert lance.dataset(place).version == 2
+
+
+# --- when something is wrong -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call", [CleanupCall(), CleanupCall(keep=0), CleanupCall(keep=1, grace=-DAY), CleanupCall(older_than=-DAY)]
+)
+def test_a_call_that_makes_no_sense_is_refused(session: Session, call: CleanupCall) -> None:
+    with pytest.raises(og.BadArgumentError):
+        cleanup(session, call)
+
+
+def test_a_table_that_cannot_be_read_is_left_whole_and_the_others_are_cleaned_up(session: Session) -> None:
+    for number in (1, 2, 3):
+        put(session, {"b": number}, "node:B")
+    pin = session.snapshot().pin("node:A")
+    Path(session.uri, f"{pin.path}/_versions/d{pin.version}.manifest").write_bytes(b"damaged")
+    pass_time(session.uri, 2 * DAY)
+    before = {name for name in names(session.uri) if name.startswith(pin.path)}
+
+    done = cleanup(again(session), CleanupCall(keep=1, is_confirmed=True))
+
+    assert {one.table_key: (one.error is None, one.files_removed > 0) for one in done.tables} == {
+        "node:A": (False, False),
+        "node:B": (True, True),
+    }
+    assert {name for name in names(session.uri) if name.startswith(pin.path)} == before
+    assert done.has_failed
+
+
+def test_a_branch_that_cannot_be_read_stops_it_all(session: Session) -> None:
+    put(branch(session, "side"), {"a": 9})
+    log = session.branches.log("side")
+    shutil.rmtree(Path(session.uri, log.path, "data"))
+    pass_time(session.uri, 2 * DAY)
+    before = names(session.uri)
+
+    with pytest.raises(og.OmnigraphError):
+        cleanup(again(session), CleanupCall(keep=1, is_confirmed=True))
+
+    assert names(session.uri) == before
+
+
+def test_of_two_cleanups_at_once_one_gives_way(session: Session) -> None:
+    pass_time(session.uri, 2 * DAY)
+
+    with pytest.raises(og.ConflictError, match="another one is at work"):
+        collect(again(session, faults=AtPoint("cleanup.listed", lambda: collect(session))))
+
+    assert readable(session) == [3]
+
+
+@pytest.mark.parametrize("point", ["cleanup.listed", "cleanup.floor", "cleanup.marked", "cleanup.removed"])
+def test_writers_go_on_beside_it(session: Session, point: str) -> None:
+    branch(session, "side")
+    pass_time(session.uri, 2 * DAY)
+
+    def meanwhile() -> None:
+        put(session, {"b": 1}, "node:A", "node:B")
+        put(session.on("side"), {"c": 1})
+        put(branch(session, "new", "side"), {"d": 1})
+
+    collect(again(session, faults=AtPoint(point, meanwhile)), grace=timedelta(hours=1))
+
+    there = looked_at(session.uri)
+    rows = [content(there, there.on(name).snapshot())["node:A"] for name in ("main", "side", "new")]
+    assert rows == [{"a": 3, "b": 1}, {"a": 3, "c": 1}, {"a": 3, "c": 1, "d": 1}]
+
+
+@pytest.mark.parametrize("point", ["publish.staged", "publish.applied", "publish.flushed"])
+def test_a_write_that_is_younger_than_the_grace_survives_a_cleanup(session: Session, point: str) -> None:
+    pass_time(session.uri, 2 * DAY)
+    slow = again(session, faults=AtPoint(point, lambda: (put(session, {"b": 1}), collect(session))))
+
+    put(slow, {"c": 1})
+
+    there = looked_at(session.uri)
+    assert content(there, there.snapshot())["node:A"] == {"a": 3, "b": 1, "c": 1}
+
+
+@pytest.mark.parametrize("point", ["publish.staged", "publish.applied", "publish.flushed"])
+def test_a_write_that_is_older_than_the_grace_fails_and_leaves_nothing(session: Session, point: str) -> None:
+    def meanwhile() -> None:
+        pass_time(session.uri, 2 * DAY)
+        collect(session)
+
+    before = content_files(session.uri)
+    with pytest.raises(og.TooSlowError, match="this was too slow: cleanup 1 came in between"):
+        put(again(session, faults=AtPoint(point, meanwhile)), {"c": 1})
+
+    assert content_files(session.uri) < before
+    assert content(session, looked_at(session.uri).snapshot())["node:A"] == {"a": 3}
+
+
+def test_a_draft_that_is_older_than_the_grace_does_not_become_a_branch(session: Session) -> None:
+    log, found = session.located()
+    draft = session.branches.draft("late", log, found, "ada")
+    pass_time(session.uri, 2 * DAY)
+    collect(again(session))
+
+    with pytest.raises(og.TooSlowError, match="was collected"):
+        session.branches.register(draft)
+
+    assert session.branches.records() == []
+
+
+def test_what_it_reads_does_not_grow_with_the_history(session: Session) -> None:
+    counts = []
+    for _ in range(2):
+        for number in range(30):
+            put(session, {"a": number})
+        pass_time(session.uri, 2 * DAY)
+        collect(again(session))
+        counts.append(collect(session, confirm=False).versions_read)
+
+    manifests = [name for name in names(session.uri) if name.startswith("__manifest/_versions/1")]
+    assert counts[1] - len(manifests) == 2  # one version of each table

@@ -1,0 +1,101 @@
+"""Cleanups at random among everything else: what is kept says what it said, and nothing else is left."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from collecting_model import Collected
+from omnigraph.commit import collection, publisher
+from omnigraph.commit.retention import Line, Plan, marked, planned
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage import collector
+from omnigraph.storage.pinned_files import PinnedFiles, version_parts
+
+MANY = 1_500
+
+
+def run(examples: int, steps: int, *, is_shrunk: bool = False) -> None:
+    """Try that many stories of so many steps; the few are always the same."""
+    run_state_machine_as_test(
+        Collected,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=examples < MANY,
+            deadline=None,
+            phases=list(Phase) if is_shrunk else [Phase.generate],
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "examples, steps",
+    [pytest.param(10, 25, id="some"), pytest.param(MANY, 50, id="many", marks=pytest.mark.soak)],
+)
+def test_a_cleanup_takes_nothing_that_is_kept_and_leaves_nothing_else(examples: int, steps: int) -> None:
+    run(examples, steps, is_shrunk=True)
+
+
+def forget_deletions(patch: pytest.MonkeyPatch) -> None:
+    """A mark that does not know of deletion files."""
+
+    def parts(dataset: object, path: str) -> PinnedFiles:
+        found = version_parts(dataset, path)  # type: ignore[arg-type]  # Lance's own
+        return PinnedFiles(frozenset(file for file in found.files if "_deletions" not in file), found.directories)
+
+    patch.setattr("omnigraph.storage.pinned_files.version_parts", parts)
+
+
+def forget_indexes(patch: pytest.MonkeyPatch) -> None:
+    """A mark that does not know of the directories of indexes."""
+
+    def parts(dataset: object, path: str) -> PinnedFiles:
+        found = version_parts(dataset, path)  # type: ignore[arg-type]  # Lance's own
+        return PinnedFiles(found.files, frozenset())
+
+    patch.setattr("omnigraph.storage.pinned_files.version_parts", parts)
+
+
+def forget_branches(patch: pytest.MonkeyPatch) -> None:
+    """A mark that looks at main alone."""
+
+    def of_main(line: Line, plan: Plan) -> set[tuple[str, int]]:
+        return marked(line, plan) if line.path == "__manifest" else set()
+
+    patch.setattr(collection, "marked", of_main)
+
+
+def forget_tags(patch: pytest.MonkeyPatch) -> None:
+    """A plan that keeps what is young, and nothing for its own sake."""
+    patch.setattr(collection, "planned", lambda line, policy, _extra: planned(line, policy, ()))
+
+
+def forget_the_floor(patch: pytest.MonkeyPatch) -> None:
+    """Writers that go on after a cleanup without looking whether what they made is there."""
+    patch.setattr(publisher, "require_staged", lambda *_args, **_named: None)
+
+
+def leave_old_versions(patch: pytest.MonkeyPatch) -> None:
+    """A sweep that takes versions for something that always stays."""
+    patch.setattr(collector, "_VERSION", collector._HEAD)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        forget_deletions,
+        forget_branches,
+        forget_the_floor,
+        *(pytest.param(one, marks=pytest.mark.soak) for one in (forget_indexes, forget_tags, leave_old_versions)),
+    ],
+)
+def test_the_model_finds_a_planted_bug(plant: Callable[[pytest.MonkeyPatch], None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+
+        with pytest.raises((AssertionError, OmnigraphError, OSError, ValueError)):
+            run(examples=40, steps=30)

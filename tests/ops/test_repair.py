@@ -1,0 +1,391 @@
+"""`repair` goes back to what can be read: what loses nothing when it is confirmed, the rest only when it is forced."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import lance
+import pytest
+
+import damaging as harm
+import omnigraph as og
+from omnigraph.cli.main import main
+from omnigraph.faults import InjectedFaultError
+from omnigraph.ops.repair_plan import Certainty, Remedy
+from omnigraph.ops.repair_result import Outcome, RepairResult
+from omnigraph.runtime import Runtime
+from omnigraph.storage.layout import MANIFEST
+from upkeep_calls import AtPoint, exported, opened, optimized
+from worlds import FAST, runtime
+
+SCHEMA = "node P { name: String @key  age: I64? @index }\nedge Knows: P -> P\n"
+
+
+def person(name: str) -> harm.Record:
+    return {"type": "P", "data": {"name": name}}
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    """A graph with two branches."""
+    return harm.made(tmp_path_factory.mktemp("forked") / "g")
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    """Three commits to each table; the people were compacted last, so that they can go back without a loss."""
+    graph = og.create_graph(str(tmp_path_factory.mktemp("sound") / "g"), SCHEMA, runtime=runtime())
+    for one in ("a", "b", "c"):
+        graph.load([person(one), harm.knows(one, "a")], mode="append")
+    optimized(graph)
+    return graph
+
+
+def mended(root: Path, *, confirm: bool = False, force: bool = False, **faults: object) -> RepairResult:
+    settings = Runtime(options=FAST, **faults)  # type: ignore[arg-type]  # parts of a Runtime, by name
+    return og.repair_graph(str(root), confirm=confirm, force=force, actor="doc", runtime=settings)
+
+
+def codes_of(root: Path) -> list[str]:
+    return harm.codes(str(root))
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    """Every file of a table, but the hints that Lance writes anew."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for room in ("nodes", "edges")
+        for path in (root / room).rglob("*")
+        if path.is_file() and path.suffix != ".json"
+    }
+
+
+def test_a_sound_graph_needs_no_repair(sound: og.Graph) -> None:
+    found = sound.repair()
+
+    assert (found.tables, found.manifests, dict(found.moved_heads)) == ((), (), {})
+    assert sound.repair(confirm=True, force=True).to_json()["tables"] == []
+
+
+PINS: dict[str, harm.Damage] = {
+    "version removed": harm.removed(harm.version_of),
+    "version truncated": harm.truncated(harm.version_of),
+    "version zeroed": harm.zeroed(harm.version_of),
+    "data removed": harm.removed(harm.data_file),
+    "data truncated": harm.truncated(harm.data_file),
+    "data emptied": harm.emptied(harm.data_file),
+    "data zeroed": harm.zeroed(harm.data_file),
+}
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_what_only_maintenance_made_goes_back_without_a_loss(name: str, sound: og.Graph, tmp_path: Path) -> None:
+    before = exported(sound)
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    PINS[name](root)
+    files = files_of(root)
+
+    codes = [main(["repair", str(root)]), main(["repair", str(root), "--confirm"]), main(["check", str(root)])]
+
+    assert codes == [0, 0, 0]
+    assert exported(opened(str(root))) == before
+    assert opened(str(root)).commits(limit=1)[0].operation == "repair"
+    assert files_of(root).items() >= files.items()
+
+
+def test_a_preview_tells_everything_and_does_nothing(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    harm.removed(harm.version_of)(root)
+    files = files_of(root)
+
+    (found,) = mended(root).tables
+
+    assert (found.plan.certainty, found.plan.remedy) == (Certainty.VERIFIED, Remedy.EARLIER_VERSION)
+    assert (found.outcome, found.commit_id, found.branch) == (Outcome.PLANNED, None, "main")
+    assert [step.operation for step in found.plan.lost] == ["optimize"]
+    assert files_of(root) == files
+
+
+def one_more(root: Path) -> None:
+    """A commit behind the compaction, whose version is lost."""
+    opened(str(root)).load([person("late")], mode="append")
+    harm.removed(harm.version_of)(root)
+
+
+def test_what_loses_rows_is_refused_unless_it_is_forced(sound: og.Graph, tmp_path: Path) -> None:
+    before = exported(sound)
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    one_more(root)
+
+    refused = mended(root, confirm=True)
+    forced = mended(root, confirm=True, force=True)
+
+    (table,) = refused.tables
+    assert (table.plan.certainty, table.outcome, refused.has_refused) == (Certainty.SUSPICIOUS, Outcome.REFUSED, True)
+    assert [(step.operation, step.rows_before, step.rows_after) for step in table.plan.lost] == [("load", 3, 4)]
+    assert [one.outcome for one in forced.tables] == [Outcome.PUBLISHED]
+    assert not forced.has_refused
+    assert exported(opened(str(root))) == before
+    assert not og.check_graph(str(root), runtime=runtime()).has_errors
+
+
+def test_exit_codes_say_whether_something_was_refused(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    one_more(root)
+
+    codes = [main(["repair", str(root), *how]) for how in ([], ["--confirm"], ["--confirm", "--force"], ["--confirm"])]
+
+    assert codes == [0, 1, 0, 0]
+
+
+def test_edges_that_lose_their_nodes_are_told_and_stay(sound: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(sound, tmp_path / "g")
+    graph.load([person("late"), harm.knows("late", "a")], mode="append")
+    harm.removed(harm.version_of)(Path(graph.uri))
+
+    (table,) = mended(Path(graph.uri), confirm=True, force=True).tables
+
+    assert len(table.dangling) == 1
+    assert "Knows.from: no P 'late'" in table.dangling[0]
+    assert codes_of(Path(graph.uri)) == ["end_missing", "past_damaged"]
+
+
+def test_a_table_of_which_nothing_is_left_becomes_an_empty_one(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    harm.lose_table(root)
+
+    (refused,) = mended(root, confirm=True).tables
+    (forced,) = mended(root, confirm=True, force=True).tables
+    opened(str(root)).load([person(one) for one in ("a", "b", "c")], mode="append")
+
+    assert (refused.plan.certainty, refused.plan.remedy) == (Certainty.UNVERIFIABLE, Remedy.EMPTY_TABLE)
+    assert (refused.outcome, forced.outcome) == (Outcome.REFUSED, Outcome.PUBLISHED)
+    assert forced.dangling == ("every edge of Knows (3) without a node",)
+    assert not og.check_graph(str(root), runtime=runtime()).has_errors
+
+
+def test_a_version_with_the_columns_of_an_older_schema_does_not_count(sound: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(sound, tmp_path / "g")
+    graph.apply_schema(SCHEMA.replace("age: I64? @index", "age: I64? @index  nick: String?"))
+    harm.removed(harm.version_of)(Path(graph.uri))
+
+    (table,) = mended(Path(graph.uri)).tables
+
+    assert table.plan.certainty is Certainty.UNVERIFIABLE
+    assert "columns of the schema" in table.plan.reasons[-1]
+
+
+INDEXES = {"removed": harm.lose_index, "partly removed": harm.lose_part_of_index, "zeroed": harm.zero_index}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_lost_index_costs_no_row(name: str, sound: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(sound, tmp_path / "g")
+    graph.load([person("late")], mode="append")
+    before = exported(graph)
+    INDEXES[name](Path(graph.uri))
+
+    (table,) = mended(Path(graph.uri), confirm=True).tables
+    optimized(opened(graph.uri))
+
+    assert (table.plan.certainty, table.plan.remedy) == (Certainty.VERIFIED, Remedy.WITHOUT_INDEXES)
+    assert table.plan.dropped_indexes == ("id_btree",)
+    assert exported(opened(graph.uri)) == before
+    assert codes_of(Path(graph.uri)) == []
+
+
+def test_a_wrong_count_of_rows_is_corrected(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    harm.miscount(root)
+
+    (table,) = mended(root, confirm=True).tables
+
+    assert (table.plan.certainty, table.plan.remedy) == (Certainty.VERIFIED, Remedy.RIGHT_COUNT)
+    assert opened(str(root)).snapshot().pin("node:P").rows == 3
+    assert codes_of(root) == []
+
+
+def test_a_moved_head_is_told_and_left_alone(forked: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(forked, tmp_path / "g")
+    harm.foreign_append(tmp_path / "g")
+
+    found = graph.repair(confirm=True)
+
+    assert (found.tables, dict(found.moved_heads)) == ((), {"node:C": 2})
+
+
+def test_every_branch_is_repaired_or_only_the_one_that_is_named(forked: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(forked, tmp_path / "g")
+    harm.lose_index(tmp_path / "g")
+
+    one = graph.repair(confirm=True, branch="side")
+    rest = graph.repair(confirm=True)
+
+    assert [table.branch for table in one.tables] == ["side"]
+    assert [table.branch for table in rest.tables] == ["main"]
+    assert codes_of(tmp_path / "g") == []
+
+
+def test_a_graph_that_is_open_for_reading_is_only_looked_at(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    harm.removed(harm.version_of)(root)
+    reader = og.open_graph(str(root), read_only=True, runtime=runtime())
+
+    assert len(reader.repair().tables) == 1
+    with pytest.raises(og.ReadOnlyError):
+        reader.repair(confirm=True)
+
+
+# --- manifests -------------------------------------------------------------------------------------------
+
+MANIFESTS: dict[str, harm.Damage] = {
+    "version truncated": harm.truncated(harm.newest_manifest),
+    "version zeroed": harm.zeroed(harm.newest_manifest),
+    "head removed": harm.removed(harm.manifest_head),
+    "head emptied": harm.emptied(harm.manifest_head),
+    "head zeroed": harm.zeroed(harm.manifest_head),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_damaged_manifest_goes_back_only_by_force(name: str, sound: og.Graph, tmp_path: Path) -> None:
+    before = exported(sound)
+    graph = harm.copied(sound, tmp_path / "g")
+    graph.load([person("late")], mode="append")
+    MANIFESTS[name](tmp_path / "g")
+    root = str(tmp_path / "g")
+
+    codes = [main(["repair", root, *how]) for how in ([], ["--confirm"], ["--confirm", "--force"])]
+
+    assert codes == [0, 1, 0]
+    assert exported(opened(root)) == before
+    assert sorted(codes_of(tmp_path / "g")) == ["unused_files", "version_aside"]
+
+
+def test_a_handle_that_knows_the_lost_state_notices(sound: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(sound, tmp_path / "g")
+    graph.load([person("late")], mode="append")
+    lost = graph.snapshot().commit.id
+    harm.truncated(harm.newest_manifest)(tmp_path / "g")
+
+    (done,) = mended(tmp_path / "g", confirm=True, force=True).manifests
+    now = graph.snapshot()
+
+    assert now.commit.id == done.commit_id != lost
+    assert now.manifest_version == done.from_version + 1
+    graph.load([person("later")], mode="append")
+    assert lost not in [commit.id for commit in opened(graph.uri).commits()]
+
+
+def test_the_manifest_of_a_branch_goes_back_too(forked: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(forked, tmp_path / "g")
+    harm.truncated(harm.side_manifest)(tmp_path / "g")
+
+    (done,) = graph.repair(confirm=True, force=True).manifests
+
+    assert (done.branch, done.outcome) == ("side", Outcome.PUBLISHED)
+    assert exported(graph, branch="side") == exported(graph)
+
+
+HOPELESS: dict[str, harm.Damage] = {
+    "manifest removed": harm.lose_manifest,
+    "contradiction in the only version": harm.lose_pin,
+    "another stamp": harm.restamp,
+    "branch's manifest removed": harm.lose_branch_manifest,
+}
+
+
+@pytest.mark.parametrize("name", HOPELESS)
+def test_what_nothing_can_be_done_about_is_refused_with_a_reason(name: str, forked: og.Graph, tmp_path: Path) -> None:
+    harm.copied(forked, tmp_path / "g")
+    HOPELESS[name](tmp_path / "g")
+
+    found = mended(tmp_path / "g", confirm=True, force=True)
+
+    assert [one.outcome for one in found.manifests] == [Outcome.REFUSED]
+    assert found.manifests[0].reason
+    assert found.has_refused
+
+
+# --- histories -------------------------------------------------------------------------------------------
+
+
+def test_a_history_begins_later_when_a_part_of_it_is_lost(tmp_path: Path) -> None:
+    settings = runtime(replace(FAST, head_commits=3, sealed_fragments=2))
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=settings)
+    ids = [graph.load([person(f"p{number}")], mode="append").commit_id for number in range(14)]
+    before = exported(graph)
+    fragments = lance.dataset(f"{graph.uri}/{MANIFEST}").get_fragments()
+    (tmp_path / "g" / MANIFEST / "data" / fragments[0].metadata.files[0].path).unlink()
+
+    codes = [main(["repair", graph.uri, *how]) for how in ([], ["--confirm"], ["--confirm", "--force"], ["--confirm"])]
+    opened_again = og.open_graph(graph.uri, runtime=settings)
+    listed = [commit.id for commit in opened_again.commits()]
+    for number in range(14, 24):
+        opened_again.load([person(f"p{number}")], mode="append")
+
+    assert codes == [0, 1, 0, 0]
+    assert listed[-1] in ids[1:]
+    assert exported(opened_again, snapshot=listed[-1])
+    with pytest.raises(og.OmnigraphError):
+        opened_again.snapshot(snapshot=ids[0])
+    assert exported(opened_again, snapshot=listed[0]) == before
+    assert not og.check_graph(graph.uri, runtime=settings).has_errors
+
+
+# --- beside others ---------------------------------------------------------------------------------------
+
+
+def test_a_writer_to_another_table_is_not_in_the_way(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    harm.removed(harm.version_of)(root)
+
+    def write() -> None:
+        opened(str(root)).mutate('query q() { delete Knows where from = "a" }')
+
+    (table,) = mended(root, confirm=True, faults=AtPoint("repair.planned", write)).tables
+
+    history = [commit.operation for commit in opened(str(root)).commits(limit=2)]
+    assert table.outcome is Outcome.PUBLISHED
+    assert history == ["repair", "mutate"]
+    assert codes_of(root) == ["past_damaged"]
+
+
+def test_a_repair_is_planned_again_when_its_table_was_repaired_meanwhile(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    harm.removed(harm.version_of)(root)
+
+    late = mended(root, confirm=True, faults=AtPoint("repair.planned", lambda: mended(root, confirm=True)))
+
+    assert late.tables == ()
+    assert [commit.operation for commit in opened(str(root)).commits(limit=2)] == ["repair", "optimize"]
+
+
+def test_rows_that_are_written_while_a_repair_is_planned_are_not_lost(sound: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(sound, tmp_path / "g").uri)
+    shutil.rmtree(harm.index_files(root, "age_btree")[0].parent)  # which no load asks
+
+    def write() -> None:
+        opened(str(root)).load([person("late")], mode="append")
+
+    (table,) = mended(root, confirm=True, faults=AtPoint("repair.planned", write)).tables
+
+    assert table.outcome is Outcome.PUBLISHED
+    assert '"late"' in exported(opened(str(root))).decode()
+    assert codes_of(root) == []
+
+
+def test_a_repair_of_a_manifest_that_died_is_told(sound: og.Graph, tmp_path: Path) -> None:
+    harm.copied(sound, tmp_path / "g")
+    harm.truncated(harm.newest_manifest)(tmp_path / "g")
+
+    def fail() -> None:
+        raise InjectedFaultError("repair.aside")
+
+    with pytest.raises(InjectedFaultError):
+        mended(tmp_path / "g", confirm=True, force=True, faults=AtPoint("repair.aside", fail))
+    told = codes_of(tmp_path / "g")
+    mended(tmp_path / "g", confirm=True)
+
+    assert "repair_unfinished" in told
+    assert "repair_unfinished" not in codes_of(tmp_path / "g")

@@ -1,0 +1,68 @@
+"""What processes do that merge into one branch at the same time. Every function runs in its own process."""
+
+from dataclasses import replace
+
+from merging import change, run
+from omnigraph.commit.plan import ConflictError
+from omnigraph.graph import Graph
+from worlds import FAST, runtime
+
+ROUNDS_TO_WIN = 40
+PATIENT = replace(FAST, heartbeat_seconds=5, lease_seconds=60)
+"""A busy machine must not make one process take another for dead."""
+
+
+def opened(uri: str) -> Graph:
+    """The graph, for one process."""
+    return Graph.open(uri, is_read_only=False, runtime=runtime(PATIENT))
+
+
+def write_and_merge(uri: str, name: str, times: int) -> dict[str, list[str]]:
+    """Change a row of one's own on a branch of one's own, and merge that; what was acknowledged, and what refused."""
+    graph = opened(uri)
+    merged: list[str] = []
+    conflicts: list[str] = []
+    for number in range(times):
+        run(graph, change("P", "n", number + 1, name=name), name)
+        run(graph, f'insert P {{ name: "{name}{number}", m: {number} }}', name)
+        if _merged(graph, name, conflicts):
+            merged.append(f"{name}{number}")
+    return {"merged": merged, "conflicts": conflicts}
+
+
+def _merged(graph: Graph, name: str, conflicts: list[str]) -> bool:
+    """Merge until it lands; whoever loses to another merge looks again."""
+    for _ in range(ROUNDS_TO_WIN):
+        try:
+            done = graph.merge(name, actor=name)
+        except ConflictError as error:
+            conflicts.append(str(error))
+            continue
+        assert done.conflict_total == 0, done.conflicts
+        return True
+    return False
+
+
+def write_rows(uri: str, name: str, times: int) -> list[str]:
+    """Insert rows on main; those that were acknowledged."""
+    graph = opened(uri)
+    done: list[str] = []
+    for number in range(times):
+        run(graph, f'insert P {{ name: "{name}{number}", m: {number} }}')
+        done.append(f"{name}{number}")
+    return done
+
+
+def change_schema(uri: str, schemas: list[str]) -> list[int]:
+    """Apply schemas to main one after the other; which of them landed."""
+    graph = opened(uri)
+    landed: list[int] = []
+    for number, schema in enumerate(schemas):
+        for _ in range(ROUNDS_TO_WIN):
+            try:
+                graph.apply_schema(schema)
+            except ConflictError:
+                continue
+            landed.append(number)
+            break
+    return landed

@@ -1,0 +1,196 @@
+"""A year in an hour: thousands of small commits by several processes, with maintenance beside them all the time.
+
+At the end the graph says what it should, is sound, and is as quick and about as small as on the first day.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.commit.manifest_log import TRIM_EVERY
+from omnigraph.runtime import Runtime
+from race.year_jobs import MODERATE, OPTIONS, expected, lonely, opened, schema, write
+from upkeep_calls import exported
+from zygote import Zygote
+
+
+@dataclass(frozen=True)
+class Year:
+    """How much happens."""
+
+    people: int
+    """Of each type, at the start."""
+    writers: int
+    commits: int
+    """Of each writer."""
+    grace: float
+    """Seconds that what is not needed any more stays; longer than any write takes."""
+    may_be_late: bool
+    """Whether a write may have to be made again because it took longer than that: a busy machine, a short grace."""
+
+
+TIDY = replace(MODERATE, merged_fragments=2, deleted_rows=1, deleted_share=1e-6, index_segments=1)
+"""Everything that is left to do is done, so that both ends of the year compare."""
+MOST_OF_A_HEAD = 64 * 1024
+FIRST = 8
+"""How many commits of each writer are made before anything is measured."""
+SHORT = Year(people=10_000, writers=2, commits=32, grace=3.0, may_be_late=True)
+LONG = Year(people=50_000, writers=4, commits=2_500, grace=60.0, may_be_late=False)
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+def new_graph(place: Path, year: Year) -> og.Graph:
+    return og.create_graph(str(place), schema(year.writers), runtime=Runtime(options=OPTIONS))
+
+
+def seeded(place: Path, year: Year) -> og.Graph:
+    """A graph of many people who know nobody, and the first few commits.
+
+    Maintenance leaves fragments of very different sizes side by side, so there are such from the start.
+    """
+    graph = new_graph(place, year)
+    ends = [year.people * share // 100 for share in (0, 85, 96, 99, 100)]
+    for first, end in pairwise(ends):
+        numbers = range(first, end)
+        rows = pa.table(
+            {
+                "k": [f"p{number}" for number in numbers],
+                "n": pa.array(numbers, pa.int64()),
+                "t": [f"{number * 2654435761 % 2**61:x}" * 4 for number in numbers],
+            }
+        )
+        graph.load(nodes={f"P{number}": rows for number in range(year.writers)}, mode="append")
+    for number in range(year.writers):
+        write(graph.uri, number, 0, FIRST)
+    return opened(graph.uri)
+
+
+def requests_of(graph: og.Graph, action: Callable[[], object]) -> float:
+    """What an action asks of the store, in the middle of some runs."""
+
+    def once() -> int:
+        with graph._session.runtime.telemetry.counting() as counted:
+            action()
+        return counted.total()
+
+    return statistics.median(once() for _ in range(5))
+
+
+def costs(graph: og.Graph) -> dict[str, float]:
+    """A write by a handle that is kept, and an answer to a process that has just opened the graph, when it is tidy."""
+    settings = replace(graph._session.runtime.options, upkeep=TIDY)
+    og.open_graph(graph.uri, runtime=Runtime(options=settings)).optimize()
+    numbers = iter(range(100))
+
+    def write() -> None:
+        row = f'k: "x{next(numbers)}", n: 1, t: "x"'
+        graph.mutate(f"query q() {{ insert P0 {{ {row} }} }}")
+
+    def read() -> None:
+        cold = og.open_graph(graph.uri, read_only=True, runtime=graph._session.runtime)
+        cold.query('query q() { match { $p: P0 { k: "p77" } } return { $p.n } }')
+
+    found = {"write": requests_of(graph, write), "read": requests_of(graph, read)}
+    graph.mutate('query q() { delete P0 where t = "x" }')
+    return found
+
+
+def size_of(graph: og.Graph) -> int:
+    """All bytes of a graph."""
+    return sum(path.stat().st_size for path in Path(graph.uri).rglob("*") if path.is_file())
+
+
+def fence_of(graph: og.Graph) -> int:
+    """The latest manifests, which stay for a while: so many at most, however long the history and large the tables."""
+    there = list((Path(graph.uri) / "__manifest" / "_versions").glob("*.manifest"))
+    assert len(there) <= graph._session.runtime.options.manifest_versions + TRIM_EVERY
+    heads = sum(path.stat().st_size for path in (Path(graph.uri) / "__manifest").rglob("*") if path.is_file())
+    return min(heads, len(there) * MOST_OF_A_HEAD)
+
+
+def live(zygote: Zygote, graph: og.Graph, year: Year, until: Path) -> dict[str, list[dict[str, Any]]]:
+    """Let the year pass; what each process tells."""
+    uri = {"uri": graph.uri}
+    beside = {**uri, "until": str(until)}
+    counts = {"writers": year.writers, "people": year.people}
+    writers = [
+        zygote.start("race.year_jobs:write", {**uri, "writer": number, "first": FIRST, "commits": year.commits})
+        for number in range(year.writers)
+    ]
+    others = {
+        "read": zygote.start("race.year_jobs:read", {**beside, **counts}),
+        "optimize": zygote.start("race.year_jobs:optimize", beside),
+        "clone": zygote.start("race.year_jobs:clone", {**beside, **counts, "place": str(until.parent)}),
+        "clean up": zygote.start("race.year_jobs:clean_up", {**beside, "grace": year.grace}),
+    }
+    ended = {"write": [zygote.wait(pid) for pid in writers]}
+    until.touch()
+    ended |= {name: [zygote.wait(pid)] for name, pid in others.items()}
+    assert [one.error for some in ended.values() for one in some if one.error is not None] == []
+    return {name: [one.result for one in some] for name, some in ended.items()}
+
+
+def check_contents(graph: og.Graph, year: Year) -> None:
+    """Every row that should be there is, once, and no other."""
+    model = {f"p{number}": number for number in range(year.people)} | expected(year.commits)
+    for writer in range(year.writers):
+        rows = graph.table(f"P{writer}").to_table(columns=["id", "n"]).to_pydict()
+        assert dict(zip(rows["id"], rows["n"], strict=True)) == model
+        assert len(rows["id"]) == len(model)
+        assert graph.query(lonely(writer)).rows()[0]["n"] == year.people
+
+
+def loaded_today(graph: og.Graph, year: Year, place: Path) -> og.Graph:
+    """The same rows in a new graph."""
+    graph.export(place / "rows.jsonl")
+    fresh = new_graph(place / "fresh", year)
+    fresh.load(str(place / "rows.jsonl"), mode="append")
+    opened(fresh.uri).optimize()
+    return fresh
+
+
+@pytest.mark.parametrize(
+    "year",
+    [
+        pytest.param(SHORT, id="some", marks=pytest.mark.timeout(240)),
+        pytest.param(LONG, id="many", marks=[pytest.mark.soak, pytest.mark.timeout(3_600)]),
+    ],
+)
+def test_a_graph_that_is_written_all_year_stays_as_it_was_on_the_first_day(
+    year: Year, tmp_path: Path, zygote: Zygote
+) -> None:
+    graph = seeded(tmp_path / "g", year)
+    first_day = costs(graph)
+    graph.tags.create("start")
+    at_start = exported(graph, snapshot="start")
+
+    told = live(zygote, graph, year, tmp_path / "enough")
+    graph = opened(graph.uri)
+    last_day = costs(graph)
+
+    assert [error for some in told.values() for one in some for error in one["errors"]] == []
+    assert all(one["times"] for name in ("read", "optimize", "clone") for one in told[name])
+    assert year.may_be_late or sum(one["slow"] for one in told["write"]) == 0
+    check_contents(graph, year)
+    assert exported(graph, snapshot="start") == at_start
+    assert last_day["write"] <= first_day["write"] * 1.2
+    assert last_day["read"] <= first_day["read"] * 1.2
+    graph.tags.delete("start")
+    swept = graph.cleanup(keep=1, grace=timedelta(0), confirm=True)
+    assert [one.error for one in swept.tables if one.error is not None] == []
+    assert opened(graph.uri).check().findings == ()
+    assert size_of(graph) <= 3 * size_of(loaded_today(graph, year, tmp_path)) + fence_of(graph)

@@ -1,0 +1,82 @@
+"""Cleanup on an object store: the same as on a disk, by the store's own clock."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+import omnigraph as og
+from branching import branch, put
+from collecting import collect, content, small_world
+from omnigraph.ops.branch import delete_branch
+from omnigraph.ops.history import list_commits
+from omnigraph.ops.open import open_session
+from omnigraph.ops.session import Session
+from omnigraph.ops.states import state_of
+from omnigraph.ops.tag import create_tag
+from omnigraph.runtime import Runtime
+from s3_server import fresh_uri, s3_server
+from upkeep_calls import AtPoint
+from worlds import FAST
+
+NOTHING = timedelta()
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options
+
+
+@pytest.fixture
+def session(storage: dict[str, str]) -> Session:
+    """A tag, a branch, a branch that was deleted, and a past."""
+    session = small_world(fresh_uri(), replace(FAST, storage=storage))
+    for number in (1, 2, 3):
+        put(session, {"a": number}, "node:A", "node:B")
+    create_tag(session, "then", actor="test")
+    put(branch(session, "side"), {"b": 1})
+    put(branch(session, "gone"), {"c": 1})
+    delete_branch(session, "gone")
+    put(session, {"a": 4})
+    wait_a_second(session)
+    return session
+
+
+def wait_a_second(session: Session) -> None:
+    """The store's times are whole seconds: what is to be older has to wait for the next one."""
+    session.runtime.clock.sleep(1.1)
+
+
+def again(session: Session, **runtime: object) -> Session:
+    settings = {"options": session.runtime.options, **runtime}
+    return open_session(session.uri, is_read_only=False, runtime=Runtime(**settings))  # type: ignore[arg-type]  # by name
+
+
+def test_what_is_kept_is_read_and_the_rest_is_gone_on_s3(session: Session) -> None:
+    expected = {name: content(session, state_of(session, name)) for name in ("main", "side", "then")}
+    oldest = list_commits(session)[-2].id
+    before = len(session.store.objects.list_under("nodes"))
+
+    done = collect(session, grace=NOTHING)
+    left = collect(session, grace=NOTHING, confirm=False)
+
+    there = again(session)
+    assert {name: content(there, state_of(there, name)) for name in expected} == expected
+    assert done.bytes_removed > 0
+    assert (len(session.store.objects.list_under("nodes")) < before, left.bytes_removed) == (True, 0)
+    with pytest.raises(og.CommitCollectedError):
+        there.snapshot(commit_id=oldest)
+
+
+def test_a_writer_that_was_overtaken_fails_on_s3(session: Session) -> None:
+    def meanwhile() -> None:
+        wait_a_second(session)
+        collect(session, grace=NOTHING)
+
+    with pytest.raises(og.TooSlowError, match="came in between"):
+        put(again(session, faults=AtPoint("publish.flushed", meanwhile)), {"z": 1})
+
+    there = again(session)
+    assert content(there, there.snapshot())["node:A"] == {"a": 4}
