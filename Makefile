@@ -26,6 +26,7 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/search.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/upkeep.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/branches.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_loads.py --tenfold
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_reads.py
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import lance
 
+import omnigraph as og
 from omnigraph.commit.records import Snapshot
 from omnigraph.lang.source import Source
 from omnigraph.ops.cleanup import CleanupCall, CleanupResult, cleanup
 from omnigraph.ops.create import create
+from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
@@ -35,6 +37,26 @@ def small_world(root: Path | str, options: Options = FAST) -> Session:
 def looked_at(uri: str) -> Session:
     """A handle that nothing was read through yet: what is removed is missing for it."""
     return open_session(uri, is_read_only=True, runtime=Runtime(options=FAST))
+
+
+def again(session: Session, **runtime: object) -> Session:
+    """Another handle on the same graph."""
+    settings = {"options": FAST, **runtime}
+    return open_session(session.uri, is_read_only=False, runtime=Runtime(**settings))  # type: ignore[arg-type]  # by name
+
+
+def readable(session: Session, name: str = "main") -> list[int]:
+    """The numbers of the commits of a branch that can be read, and say something, to a newcomer."""
+    there = looked_at(session.uri).on(name)
+    found = []
+    for commit in list_commits(there):
+        try:
+            snapshot = there.snapshot(commit_id=commit.id)
+        except og.CommitCollectedError:
+            continue
+        content(there, snapshot)
+        found.append(commit.seq)
+    return found
 
 
 def content(session: Session, snapshot: Snapshot) -> Content:

@@ -24,6 +24,8 @@ from collecting import (
     pass_time,
     small_world,
 )
+from omnigraph.commit.ancestry import Ancestry, Tip
+from omnigraph.commit.lineage import merge_base
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import at_commit
 from omnigraph.ops.branch import create_branch, delete_branch
@@ -80,6 +82,8 @@ class Collected(RuleBasedStateMachine):
         """By commit, when it was made."""
         self.gone: set[str] = set()
         """Commits that a cleanup has collected."""
+        self.parents: dict[str, tuple[str, ...]] = {}
+        """By commit, those that it was made from, whatever has become of them."""
         self.tags: dict[str, str] = {}
         self.writes = 9
         """How many since the last cleanup; the beginning is worth one."""
@@ -112,6 +116,7 @@ class Collected(RuleBasedStateMachine):
                     if commit.id in self.made:
                         break
                     self.made[commit.id] = self.hours
+                    self.parents[commit.id] = tuple(filter(None, (commit.parent, commit.merged_parent)))
                     try:
                         past = there.snapshot(commit_id=commit.id)
                     except og.CommitCollectedError:  # recovery made it, and the cleanup behind that took it
@@ -179,6 +184,9 @@ class Collected(RuleBasedStateMachine):
         if source == into:
             return
         with suppress(og.MergeBaseGoneError):
+            tips = [Tip(there.log, there.log.latest()) for there in map(self.session.on, (into, source))]
+            base = merge_base(tips[0].commit.id, tips[1].commit.id, self.parents.__getitem__)
+            assert Ancestry(*tips).divergence().base_id == base, f"{source} into {into}"
             merge(self.session, MergeCall(source=source, into=into, strategy=Strategy.THEIRS, actor="test"))
         self._record()
 

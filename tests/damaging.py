@@ -142,6 +142,18 @@ def zeroed(find: Callable[[Path], Path]) -> Damage:
     return damage
 
 
+def scarred(find: Callable[[Path], Path]) -> Damage:
+    """A file has its size, its begin and its end, and zeros in the middle."""
+
+    def damage(root: Path) -> None:
+        path = find(root)
+        whole = path.read_bytes()
+        third = len(whole) // 3
+        path.write_bytes(whole[:third] + b"\x00" * third + whole[2 * third :])
+
+    return damage
+
+
 def lose_index(root: Path) -> None:
     """All files of an index are gone."""
     shutil.rmtree(index_files(root)[0].parent)

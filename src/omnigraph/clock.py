@@ -44,9 +44,13 @@ def instant_text(instant: datetime) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """The inverse of `instant_text`; a text without zone is refused with ValueError."""
+    """The inverse of `instant_text`; ValueError for a text without zone, or beyond the years 1 to 9999 in UTC."""
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         msg = f"a time needs a zone, such as `Z`: {text!r}"
         raise ValueError(msg)
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        msg = f"a time is within the years 1 to 9999 in UTC: {text!r}"
+        raise ValueError(msg) from error

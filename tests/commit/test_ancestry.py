@@ -8,7 +8,7 @@ import pytest
 
 from branching import branch, put
 from omnigraph.commit.ancestry import Ancestry, Divergence, MergeBaseGoneError, Tip
-from omnigraph.commit.lineage import ancestors, merge_base
+from omnigraph.commit.lineage import ancestors, merge_bases
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.merge_result import Strategy
@@ -34,10 +34,10 @@ def note_commits(session: Session, known: dict[str, tuple[str, ...]]) -> None:
 def test_the_base_is_that_of_the_whole_graph_of_commits(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     main = new_world(tmp_path / "g", SEALING)
-    sessions, known, checked, complete = {"main": main}, dict[str, tuple[str, ...]](), 0, 0
+    sessions, known, checked, complete, crossed = {"main": main}, dict[str, tuple[str, ...]](), 0, 0, 0
     for step in range(45):
-        name = chance.choice(list(sessions))
-        match chance.choice(["write", "write", "branch", "merge", "merge", "delete"]):
+        name, pair = chance.choice(list(sessions)), list[Session]()
+        match chance.choice(["write", "write", "branch", "merge", "merge", "cross", "cross", "delete"]):
             case "write":
                 put(sessions[name], {f"r{step}": step}, chance.choice(TABLES))
             case "branch" if len(sessions) < 5:
@@ -45,6 +45,14 @@ def test_the_base_is_that_of_the_whole_graph_of_commits(seed: int, tmp_path: Pat
             case "merge" if len(sessions) > 1:
                 other = chance.choice([one for one in sessions if one != name])
                 merge(main, MergeCall(source=other, into=name, strategy=Strategy.OURS))
+            case "cross" if len(sessions) > 1:
+                other = chance.choice([one for one in sessions if one != name])
+                pair = [sessions[name], sessions[other]]
+                for session in pair:
+                    put(session, {f"r{step}": step})
+                branch(main, f"c{step}", other)
+                merge(main, MergeCall(source=name, into=other, strategy=Strategy.OURS))
+                merge(main, MergeCall(source=f"c{step}", into=name, strategy=Strategy.OURS))
             case "delete" if (
                 name != "main"
                 and len(sessions) > 3
@@ -56,21 +64,29 @@ def test_the_base_is_that_of_the_whole_graph_of_commits(seed: int, tmp_path: Pat
                 pass
         for session in sessions.values():
             note_commits(session, known)
-        pair = list(sessions.values())
+        pair = pair or list(sessions.values())
         tips = [tip(session) for session in (chance.sample(pair, 2) if len(pair) > 1 else pair * 2)]
         ids = [each.commit.id for each in tips]
 
         found = Ancestry(tips[0], tips[1]).divergence()
 
-        assert found.base_id == merge_base(ids[0], ids[1], lambda commit: known[commit])
-        before = ancestors(found.base_id, lambda commit: known[commit])
+        bases = (found.base_id, *found.other_bases)
+        assert bases == merge_bases(ids[0], ids[1], lambda commit: known[commit])
+        before = set.intersection(*(ancestors(one, lambda commit: known[commit]) for one in bases))
         for commit_id, part in zip(ids, (found.ours, found.theirs), strict=True):
             since = ancestors(commit_id, lambda commit: known[commit]) - before
             assert part is None or {commit.id for commit in part} >= since
         complete += found.ours is not None
-        assert Ancestry(tips[0], tips[1]).state(found.base_id).commit.id == found.base_id
+        below = [Ancestry(tips[0], tips[1]).tip(one) for one in bases]
+        assert tuple(one.commit.id for one in below) == bases
+        if len(bases) > 1:
+            deeper = Ancestry(below[0], below[1]).divergence()
+            under = merge_bases(bases[0], bases[1], lambda commit: known[commit])
+            assert (deeper.base_id, *deeper.other_bases) == under
+            crossed += 1
         checked += len(set(ids)) == 2
     assert checked > 10
+    assert crossed > 0
     assert complete > 25
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from omnigraph.clock import parse_instant
-from omnigraph.commit.lineage import ancestors, merge_base
+from omnigraph.commit.lineage import ancestors, merge_base, merge_bases
 from omnigraph.commit.manifest_log import SEALED_ROWS, _first_merged
 from omnigraph.commit.plan import CommitPlan, ConflictError, NewTable
 from omnigraph.commit.publisher import publish
@@ -33,8 +33,9 @@ def test_the_merge_base_is_the_nearest_common_ancestor(left: str, right: str, ba
     assert merge_base(left, right, DAG.__getitem__) == base
 
 
-def test_of_two_best_common_ancestors_the_later_is_taken() -> None:
+def test_of_two_best_common_ancestors_the_later_is_first() -> None:
     """A criss-cross: both 3 and 4 are merged into both sides."""
+    assert merge_bases("5", "6", DAG.__getitem__) == ("4", "3")
     assert merge_base("5", "6", DAG.__getitem__) == "4"
 
 
@@ -49,7 +50,7 @@ def test_a_merge_base_agrees_with_its_definition_on_random_histories() -> None:
         common = ancestors(left, parents.__getitem__) & ancestors(right, parents.__getitem__)
         best = {c for c in common if not any(c != o and c in ancestors(o, parents.__getitem__) for o in common)}
 
-        assert merge_base(left, right, parents.__getitem__) == (max(best) if best else None)
+        assert merge_bases(left, right, parents.__getitem__) == tuple(sorted(best, reverse=True))
 
 
 def test_a_long_history_needs_no_recursion() -> None:

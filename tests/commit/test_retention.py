@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.commit.records import Floor
-from omnigraph.commit.retention import MergePoint, floor_of, merge_bases, ranges, shared_sources
+from omnigraph.commit.retention import MergePoint, floor_of, merge_bases, passages, ranges
 
 MAIN, SIDE, OTHER = "__manifest", "__branches/side", "__branches/other"
 
@@ -50,7 +50,19 @@ def test_merges_into_different_branches_each_count() -> None:
     assert merge_bases(points, set()) == {SIDE: {1, 2}, OTHER: {4}}
 
 
-def test_only_what_two_have_merged_is_something_that_they_have_in_common() -> None:
-    points = [merged(MAIN, 5, SIDE, 2), merged(MAIN, 6, SIDE, 3), merged(MAIN, 7, OTHER, 1), merged(SIDE, 4, OTHER, 1)]
+@pytest.mark.parametrize(
+    "more, forks, ends, expected",
+    [
+        ([], {}, set(), {SIDE: MAIN}),
+        ([merged(OTHER, 4, SIDE, 1)], {}, set(), {}),
+        ([], {OTHER: (SIDE, 2)}, set(), {}),
+        ([], {SIDE: (MAIN, 2)}, {SIDE}, {}),
+    ],
+    ids=["merged into one", "merged into two", "another was taken from it", "it lives"],
+)
+def test_a_journal_that_only_one_leads_into_has_nothing_that_two_have_in_common(
+    more: list[MergePoint], forks: dict[str, tuple[str, int]], ends: set[str], expected: dict[str, str]
+) -> None:
+    points = [merged(MAIN, 5, SIDE, 2), merged(MAIN, 6, SIDE, 3), *more]
 
-    assert shared_sources(points) == {OTHER: "other"}
+    assert passages(points, forks, {MAIN, *ends}) == expected

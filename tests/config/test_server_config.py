@@ -17,6 +17,7 @@ from omnigraph.config.server import (
 )
 from omnigraph.config.tokens import digest_of, read_tokens
 from omnigraph.errors import FileMissingError, NotAFileError
+from omnigraph.ops.reconcile import ReconcilePolicy
 from omnigraph.options import EmbedProvider
 
 WHOLE = """
@@ -33,6 +34,11 @@ load_bytes = 1000
 seconds = 2.5
 rows = 7
 threads = 3
+
+[maintenance]
+auto = true
+every_seconds = 30
+budget_percent = 25
 
 [embedding]
 provider = "openai"
@@ -68,6 +74,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
         True,
     )
     assert (far.uri, far.queries, far.is_read_only) == ("s3://bucket/far", None, False)
+    assert config.maintenance == ReconcilePolicy(every_seconds=30.0, budget=0.25)
     assert config.embedding is not None
     assert (config.embedding.provider, config.embedding.key) == (EmbedProvider.OPENAI, "k")
     assert "'k'" not in repr(config)
@@ -95,6 +102,8 @@ def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
         ("[limits]\nrows = true\n", "limits.rows", "above 0"),
         ("[limits]\nseconds = inf\n", "limits.seconds", "above 0"),
         ("[limits]\nbody_bytes = '1 XB'\n", "limits.body_bytes", "32 MiB"),
+        ("[maintenance]\nauto = 1\n", "maintenance.auto", "true or false"),
+        ("[maintenance]\nbudget_percent = 101\n", "maintenance.budget_percent", "1 to 100"),
         ("[graphs.a]\n", "graphs.a.uri", "every graph"),
         ("[graphs.a]\nuri = 'x'\nread_only = 'no'\n", "graphs.a.read_only", "true or false"),
         ("graphs = 1\n", "graphs", "[graphs]"),

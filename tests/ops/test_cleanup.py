@@ -15,6 +15,7 @@ import omnigraph as og
 from branching import branch, put
 from collecting import (
     DAY,
+    again,
     collect,
     content,
     content_files,
@@ -23,6 +24,7 @@ from collecting import (
     names,
     needed,
     pass_time,
+    readable,
     small_world,
 )
 from load_calls import node
@@ -32,7 +34,6 @@ from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.cleanup import CleanupCall, cleanup
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.merge import MergeCall, merge
-from omnigraph.ops.open import open_session
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.session import Session
 from omnigraph.ops.table_upkeep import UpkeepCall
@@ -54,26 +55,6 @@ def session(tmp_path: Path) -> Session:
     for number in (1, 2, 3):
         put(session, {"a": number})
     return session
-
-
-def again(session: Session, **runtime: object) -> Session:
-    """Another handle on the same graph."""
-    settings = {"options": FAST, **runtime}
-    return open_session(session.uri, is_read_only=False, runtime=Runtime(**settings))  # type: ignore[arg-type]  # by name
-
-
-def readable(session: Session, name: str = "main") -> list[int]:
-    """The numbers of the commits of a branch that can be read, and say something, to a newcomer."""
-    there = looked_at(session.uri).on(name)
-    found = []
-    for commit in list_commits(there):
-        try:
-            snapshot = there.snapshot(commit_id=commit.id)
-        except og.CommitCollectedError:
-            continue
-        content(there, snapshot)
-        found.append(commit.seq)
-    return found
 
 
 # --- what is kept ----------------------------------------------------------------------------------

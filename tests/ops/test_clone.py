@@ -239,6 +239,32 @@ def test_tags_come_along_also_those_of_deleted_branches(graph: og.Graph, tmp_pat
     assert exported(made, snapshot="before") == tagged
 
 
+def outlived(graph: og.Graph) -> None:
+    """Tag a branch that goes on for a while, and is deleted then."""
+    graph.tags.create("before", "idea")
+    on(graph, "idea", 'insert Person { name: "later" }')
+    graph.branches.delete("idea")
+
+
+def test_a_clone_is_sound_without_what_a_deleted_branch_did_behind_its_tag(graph: og.Graph, tmp_path: Path) -> None:
+    outlived(graph)
+    cloned(graph, tmp_path / "c")
+
+    assert opened(tmp_path / "c").check(deep=True).findings == ()
+
+
+def test_a_clone_with_a_tag_of_a_deleted_branch_can_be_cleaned_up(graph: og.Graph, tmp_path: Path) -> None:
+    outlived(graph)
+    tagged = exported(graph, snapshot="before")
+    cloned(graph, tmp_path / "c")
+    made = og.open_graph(str(tmp_path / "c"), runtime=runtime())
+
+    collected(made)
+
+    assert exported(opened(tmp_path / "c"), snapshot="before") == tagged
+    assert opened(tmp_path / "c").check(deep=True).findings == ()
+
+
 def test_tags_of_branches_that_stay_behind_stay_behind_too(graph: og.Graph, tmp_path: Path) -> None:
     graph.tags.create("before", "idea")
     graph.tags.create("release", "main")

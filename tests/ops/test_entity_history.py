@@ -201,9 +201,8 @@ def test_what_was_dropped_for_good_ends_the_history_without_an_error(graph: og.G
 
     found = graph.history("P", "a")
 
-    assert [one.change for one in found.versions] == ["updated"]
-    assert found.ends_before == dropped
-    assert graph.history("P", "b").versions == ()
+    assert [(one.change, (one.after or {})["n"]) for one in found.versions] == [("updated", 3), ("as_of", 2)]
+    assert found.versions[-1].commit.id == found.ends_before == dropped
 
 
 def test_what_was_collected_ends_the_history_without_an_error(graph: og.Graph) -> None:
@@ -214,8 +213,41 @@ def test_what_was_collected_ends_the_history_without_an_error(graph: og.Graph) -
 
     found = graph.history("P", "a")
 
-    assert [one.commit.id for one in found.versions] == [commit.id for commit in commits[:2]]
+    assert [one.commit.id for one in found.versions] == [commit.id for commit in commits[:3]]
+    assert [one.change for one in found.versions] == ["updated", "updated", "as_of"]
     assert found.ends_before == commits[2].id
+
+
+def test_a_row_from_before_a_cleanup_is_shown_as_of_the_oldest_kept_state(graph: og.Graph) -> None:
+    run(graph, 'insert P { name: "z" }')
+    graph.cleanup(keep=1, grace=timedelta(0), confirm=True)
+
+    found = graph.history("P", "a")
+
+    (only,) = found.versions
+    assert (only.change, only.changed, only.before, (only.after or {})["name"]) == ("as_of", (), None, "a")
+    assert only.commit.id == found.ends_before == graph.commits()[0].id
+
+
+def test_a_row_is_shown_as_of_the_oldest_kept_state_by_the_names_of_then(graph: og.Graph) -> None:
+    run(graph, 'update P set { n: 2 } where name = "a"')
+    text = graph.schema.replace("n: I32?", 'm: I32? @rename_from("n")').replace("P -> P", "Person -> Person")
+    graph.apply_schema(text.replace("node P {", 'node Person @rename_from("P") {'))
+    graph.cleanup(keep=2, grace=timedelta(0), confirm=True)
+
+    found = graph.history("Person", "a").versions
+
+    assert [(one.change, one.type.name) for one in found] == [("reshaped", "Person"), ("as_of", "P")]
+    assert found[0].before == found[1].after
+
+
+def test_a_row_that_came_after_the_oldest_kept_state_is_not_shown_as_of_it(graph: og.Graph) -> None:
+    run(graph, 'insert P { name: "z" }')
+    graph.cleanup(keep=2, grace=timedelta(0), confirm=True)
+
+    found = graph.history("P", "z")
+
+    assert [one.change for one in found.versions] == ["inserted"]
 
 
 @pytest.mark.parametrize("look", [lambda g: g.history("P", "k0000100"), lambda g: g.history("P", "x1")])
@@ -286,5 +318,5 @@ def test_a_damaged_version_ends_the_history_without_an_error(graph: og.Graph) ->
 
     found = og.open_graph(graph.uri, runtime=runtime()).history("P", "a")
 
-    assert [(one.after or {})["n"] for one in found.versions] == [4]
+    assert [(one.change, (one.after or {})["n"]) for one in found.versions] == [("updated", 4), ("as_of", 3)]
     assert found.ends_before == graph.commits()[1].id

@@ -10,6 +10,7 @@ import pytest
 import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows, run
+from omnigraph.cli.main import main
 from omnigraph.commit.dropped import DataDroppedError
 from omnigraph.ops.branch import create_branch
 from omnigraph.runtime import Runtime
@@ -238,6 +239,43 @@ def test_a_plan_says_what_would_be_lost(graph: og.Graph) -> None:
     assert (soft.loses_data, hard.loses_data) == (False, True)
     assert "loses       drop_property" in hard.render()
     assert [step["soft"] for step in hard.to_json()["steps"] if "soft" in step] == [False]  # type: ignore[attr-defined]
+
+
+def test_tags_that_lose_a_type_are_named_before_and_after(graph: og.Graph) -> None:
+    graph.tags.create("v1", "main")
+    graph.branches.create("dev")
+    graph.load([node("City", name="rome")], mode="append", branch="dev")
+    graph.tags.create("aside", "dev")
+
+    asked = graph.plan_schema(WITHOUT_NOTE, allow_data_loss=True)
+    done = graph.apply_schema(WITHOUT_NOTE, allow_data_loss=True)
+    again = graph.apply_schema(WITHOUT_NOTE.replace("  age: I32? @index\n", ""), allow_data_loss=True)
+
+    assert asked.notes == done.plan.notes == ("the tag `v1` loses `Person`: no row of it can be read there any more",)
+    assert again.plan.notes == ()
+    with pytest.raises(DataDroppedError):
+        answer(graph, "match { $p: Person } return { $p.name }", snapshot="v1")
+    assert answer(graph, "match { $p: Person } return { count(*) as n }", snapshot="aside") == [{"n": 8}]
+
+
+def test_a_tag_loses_nothing_by_a_soft_drop(graph: og.Graph) -> None:
+    graph.tags.create("v1", "main")
+
+    done = graph.apply_schema(WITHOUT_NOTE)
+
+    assert done.plan.notes == ()
+    assert answer(graph, "match { $p: Person } return { count($p.note) as n }", snapshot="v1") == [{"n": 8}]
+
+
+def test_the_command_that_shows_a_plan_names_the_tags_too(
+    graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph.tags.create("v1", "main")
+    (tmp_path / "next.pg").write_text(WITHOUT_PERSON)
+
+    main(["schema", "plan", graph.uri, "--schema", str(tmp_path / "next.pg"), "--allow-data-loss"])
+
+    assert "note: the tag `v1` loses `Person` and `Lives`:" in capsys.readouterr().out
 
 
 def test_the_rewritten_table_is_written_to_as_before(graph: og.Graph) -> None:

@@ -119,3 +119,35 @@ def test_random_edits_of_two_branches_merge_as_a_model_does(ours: list[Any], the
     assert as_model(contents(graph, names[0])) == merged
     if expected is not None:
         assert as_model(contents(graph, names[1])) == merged
+
+
+ROUND = st.tuples(st.lists(EDIT, max_size=3), st.lists(EDIT, max_size=3))
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(parts=st.lists(ROUND, min_size=2, max_size=4))
+def test_branches_that_cross_again_and_again_merge_from_where_they_last_were_equal(
+    parts: list[tuple[list[Any], list[Any]]], rounds: Rounds
+) -> None:
+    graph, rounds.count = rounds.graph, rounds.count + 1
+    names = [f"left{rounds.count}", f"right{rounds.count}"]
+    common = as_model(contents(graph))
+    for name in names:
+        graph.branches.create(name)
+    for step, part in enumerate(parts):
+        states = [{kind: {key: dict(one) for key, one in rows.items()} for kind, rows in common.items()} for _ in names]
+        for name, state, edits in zip(names, states, part, strict=True):
+            for edit in edits:
+                apply_edit(graph, name, state, edit)
+            graph.branches.create(f"{name}-{step}", from_=name)
+
+        there = graph.merge(f"{names[1]}-{step}", into=names[0])
+        back = graph.merge(f"{names[0]}-{step}", into=names[1])
+
+        expected = model_merge(common, states[0], states[1])
+        assert (there.conflict_total == 0) == (expected is not None) == (back.conflict_total == 0)
+        merged = states if expected is None else [expected, expected]
+        assert [as_model(contents(graph, name)) for name in names] == merged
+        if expected is None:
+            return
+        common = expected

@@ -1,19 +1,25 @@
 """`repair` goes back to what can be read: what loses nothing when it is confirmed, the rest only when it is forced."""
 
+import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from string import ascii_letters
 
 import lance
 import pytest
 
 import damaging as harm
 import omnigraph as og
+from omnigraph.cli.failure import EXIT_CODES
 from omnigraph.cli.main import main
+from omnigraph.errors import Kind
 from omnigraph.faults import InjectedFaultError
+from omnigraph.ops.findings import Severity
 from omnigraph.ops.repair_plan import Certainty, Remedy
 from omnigraph.ops.repair_result import Outcome, RepairResult
 from omnigraph.runtime import Runtime
+from omnigraph.storage.handles import read_errors
 from omnigraph.storage.layout import MANIFEST
 from upkeep_calls import AtPoint, exported, opened, optimized
 from worlds import FAST, runtime
@@ -41,9 +47,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     return graph
 
 
-def mended(root: Path, *, confirm: bool = False, force: bool = False, **faults: object) -> RepairResult:
+def mended(
+    root: Path, *, confirm: bool = False, force: bool = False, deep: bool = False, **faults: object
+) -> RepairResult:
     settings = Runtime(options=FAST, **faults)  # type: ignore[arg-type]  # parts of a Runtime, by name
-    return og.repair_graph(str(root), confirm=confirm, force=force, actor="doc", runtime=settings)
+    return og.repair_graph(str(root), confirm=confirm, force=force, deep=deep, actor="doc", runtime=settings)
 
 
 def codes_of(root: Path) -> list[str]:
@@ -64,7 +72,31 @@ def test_a_sound_graph_needs_no_repair(sound: og.Graph) -> None:
     found = sound.repair()
 
     assert (found.tables, found.manifests, dict(found.moved_heads)) == ((), (), {})
-    assert sound.repair(confirm=True, force=True).to_json()["tables"] == []
+    assert sound.repair(confirm=True, force=True, deep=True).to_json()["tables"] == []
+
+
+def test_a_deep_repair_reads_values_of_every_type(tmp_path: Path) -> None:
+    kinds = "b: Bool?  i: I32?  u: U64?  f: F64?  d: Date?  t: DateTime?  v: Vector(2)?  l: [String]?  x: Blob?"
+    graph = og.create_graph(str(tmp_path / "g"), f"node P {{ name: String @key  {kinds} }}", runtime=runtime())
+    values = {"b": True, "i": 1, "u": 2, "f": 0.5, "d": "2026-01-02", "t": "2026-01-02T03:04:05Z", "v": [1.0, 2.0]}
+    full: harm.Record = {"type": "P", "data": {"name": "full", **values, "l": ["one"], "x": "base64:aGk="}}
+    graph.load([person("bare"), full], mode="append")
+
+    found = graph.repair(deep=True)
+
+    assert found.tables == ()
+
+
+def test_what_is_damaged_among_deleted_rows_counts_where_they_live(wordy: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(wordy, tmp_path / "g")
+    graph.branches.create("side")
+    graph.mutate('query q() { delete P where name != "p0" }')
+    root = Path(graph.uri)
+    harm.scarred(harm.data_file)(root)
+
+    found = mended(root, deep=True).tables
+
+    assert [one.branch for one in found] == ["side"]
 
 
 PINS: dict[str, harm.Damage] = {
@@ -203,6 +235,125 @@ def test_a_wrong_count_of_rows_is_corrected(sound: og.Graph, tmp_path: Path) -> 
     assert (table.plan.certainty, table.plan.remedy) == (Certainty.VERIFIED, Remedy.RIGHT_COUNT)
     assert opened(str(root)).snapshot().pin("node:P").rows == 3
     assert codes_of(root) == []
+
+
+def told(first: int) -> list[harm.Record]:
+    """Records of people whose texts are nearly all of their file."""
+    chance = random.Random(first)
+    words = ["".join(chance.choices(ascii_letters, k=7)) for _ in range(400)]
+    return [
+        {"type": "P", "data": {"name": f"p{n}", "bio": " ".join(chance.choices(words, k=40))}}
+        for n in range(first, first + 200)
+    ]
+
+
+@pytest.fixture(scope="module")
+def wordy(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    """Three files of long texts, and the one that they were compacted to."""
+    schema = "node P { name: String @key  bio: String? }\n"
+    graph = og.create_graph(str(tmp_path_factory.mktemp("wordy") / "g"), schema, runtime=runtime())
+    for first in (0, 200, 400):
+        graph.load(told(first), mode="append")
+    optimized(graph)
+    return graph
+
+
+def compacted_file(root: Path) -> Path:
+    """A file that only states before the compaction have."""
+    graph = opened(str(root))
+    commit = next(one for one in graph.commits() if one.operation == "load")
+    dataset = graph.table("P", snapshot=commit.id)
+    return harm.table_path(root, "node:P") / "data" / dataset.get_fragments()[1].metadata.files[0].path
+
+
+def test_what_repair_goes_back_to_was_read_whole(wordy: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(wordy, tmp_path / "g").uri)
+    harm.scarred(compacted_file)(root)
+    harm.removed(harm.version_of)(root)
+
+    refused = mended(root, confirm=True)
+    forced = mended(root, confirm=True, force=True)
+
+    (plan,) = [one.plan for one in refused.tables]
+    assert (plan.certainty, refused.has_refused) == (Certainty.SUSPICIOUS, True)
+    assert [step.operation for step in plan.lost] == ["optimize", "load", "load"]
+    assert [one.plan.target.rows for one in forced.tables if one.plan.target is not None] == [200]
+    assert harm.codes(str(root), Severity.ERROR, deep=True) == []
+
+
+def test_damage_in_the_midst_of_a_file_is_found_by_a_deep_repair(wordy: og.Graph, tmp_path: Path) -> None:
+    before = exported(wordy)
+    root = Path(harm.copied(wordy, tmp_path / "g").uri)
+    file = harm.data_file(root)
+    harm.scarred(harm.data_file)(root)
+
+    found = mended(root, deep=True)
+    codes = [main(["repair", str(root), "--deep", "--confirm"]), main(["check", str(root), "--deep"])]
+
+    (plan,) = [one.plan for one in found.tables]
+    assert (plan.certainty, plan.remedy) == (Certainty.VERIFIED, Remedy.EARLIER_VERSION)
+    assert file.name in plan.reasons[0]
+    assert codes == [0, 0]
+    assert exported(opened(str(root))) == before
+
+
+def test_a_table_that_has_lost_an_index_too_is_read_whole(wordy: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(wordy, tmp_path / "g").uri)
+    harm.scarred(harm.data_file)(root)
+    harm.lose_index(root)
+
+    (found,) = mended(root).tables
+
+    assert found.plan.remedy is Remedy.EARLIER_VERSION
+
+
+def test_the_way_out_of_unreadable_rows_finds_them(wordy: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(wordy, tmp_path / "g").uri)
+    harm.scarred(harm.data_file)(root)
+
+    (found,) = og.check_graph(str(root), deep=True, runtime=runtime()).findings
+
+    assert found.code == "rows_unreadable"
+    assert "omnigraph repair --deep" in found.way_out
+
+
+READS = (
+    "query q() { match { $p: P } return { $p.bio } }",
+    'query q() { match { $p: P  $p.name = "p7" } return { $p.bio } }',
+    'query q() { match { $p: P  $p.bio contains "zz" } return { count($p) } }',
+)
+
+
+@pytest.mark.parametrize("query", READS)
+def test_a_query_on_a_file_that_can_not_be_decoded_says_so(query: str, wordy: og.Graph, tmp_path: Path) -> None:
+    root = Path(harm.copied(wordy, tmp_path / "g").uri)
+    harm.scarred(harm.data_file)(root)
+
+    with pytest.raises(og.PinUnreadableError, match="omnigraph repair --deep"):
+        opened(str(root)).query(query).rows()
+
+
+def test_an_export_of_a_file_that_can_not_be_decoded_does_not_blame_its_target(
+    wordy: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(harm.copied(wordy, tmp_path / "g").uri)
+    harm.scarred(harm.data_file)(root)
+
+    code = main(["export", str(root), "--output", str(tmp_path / "out.jsonl")])
+
+    assert code == EXIT_CODES[Kind.CORRUPT]
+    said = capsys.readouterr().err
+    assert harm.table_path(root, "node:P").name in said
+    assert "out.jsonl" not in said
+
+
+def test_what_was_asked_wrongly_is_not_taken_for_damage(wordy: og.Graph) -> None:
+    dataset = wordy.table("P")
+
+    with pytest.raises(ValueError, match="no_such"), read_errors("nodes/p", 1):
+        dataset.to_table(columns=["no_such"])
+    with pytest.raises(ValueError, match="no_such"), read_errors("nodes/p", 1):
+        dataset.to_table(filter="no_such > 1")
 
 
 def test_a_moved_head_is_told_and_left_alone(forked: og.Graph, tmp_path: Path) -> None:

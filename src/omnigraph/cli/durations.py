@@ -21,7 +21,10 @@ class Duration(click.ParamType[timedelta]):
         found = _TEXT.fullmatch(str(value))
         if found is None:
             self.fail(f"`{value}` is no length of time: write 90s, 15m, 24h, 7d or 2w", param, ctx)
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+        try:
+            return timedelta(**{_UNITS[found[2]]: int(found[1])})
+        except OverflowError:
+            self.fail(f"`{value}` is longer than anything", param, ctx)
 
 
 DURATION = Duration()

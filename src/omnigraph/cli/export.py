@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option("--output", metavar="PATH", help="A file for jsonl, a directory for parquet.")
 @branch_option
-@click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
+@click.option("--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
 @engine_option
 @master_option

@@ -78,7 +78,9 @@ served_option = click.option(
 )
 
 
-snapshot_option = click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
+snapshot_option = click.option(
+    "--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version."
+)
 
 query_option = click.option("--query", "path", metavar="FILE", help="The query file (.gq).")
 text_option = click.option("-e", "text", metavar="TEXT", help="The query itself, instead of a file.")

@@ -21,16 +21,18 @@ _MOST_STEPS = 20
 @store_option
 @click.option("--confirm", is_flag=True, help="Publish what loses nothing; else only show what would be done.")
 @click.option("--force", is_flag=True, help="With --confirm, publish also what loses rows.")
+@click.option("--deep", "is_deep", is_flag=True, help="Read every column of every row, but for Blobs.")
 @click.option("--branch", metavar="NAME", help="Only this branch; else all.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commits.")
 @json_option
-def command(
+def command(  # noqa: PLR0913 - one argument per option
     *,
     uri: str | None,
     store: str | None,
     confirm: bool,
     force: bool,
+    is_deep: bool,
     branch: str | None,
     actor: str,
     message: str | None,
@@ -43,9 +45,18 @@ def command(
     nothing is lost by that, suspicious when rows of some commits are, and unverifiable when that can't be told.
     --confirm publishes what is verified, and ends with exit code 1 if there is more; --force --confirm publishes that
     too. No data file is rewritten or removed.
+
+    Of what is there, only ids and the ends of edges are read, and with --deep everything: damage in the midst of a file
+    is found by that alone. What a table goes back to is always read whole.
     """
     result = omnigraph.repair_graph(
-        chosen_graph(uri, store), confirm=confirm, force=force, branch=branch, actor=actor, message=message
+        chosen_graph(uri, store),
+        confirm=confirm,
+        force=force,
+        deep=is_deep,
+        branch=branch,
+        actor=actor,
+        message=message,
     )
     if as_json:
         print_json(result.to_json())

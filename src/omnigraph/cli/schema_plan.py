@@ -37,9 +37,12 @@ def command(
 
     Exit code: 0 when every step is supported, 1 otherwise.
     """
-    plan = _of_files(uri, old, new) if old is not None else _of_graph(chosen_graph(uri, store), branch, new)
-    if allow_data_loss:
-        plan = losing(plan)
+    if old is not None:
+        plan = _of_files(uri, old, new)
+        plan = losing(plan) if allow_data_loss else plan
+    else:
+        graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+        plan = graph.plan_schema(read_source(new), branch=branch, allow_data_loss=allow_data_loss)
     if as_json:
         print_json(plan.to_json())
     else:
@@ -54,7 +57,3 @@ def _of_files(uri: str | None, old: str, new: str) -> MigrationPlan:
         refuse("stdin can be the old schema or the new one, not both")
     old_source, new_source = read_source(old), read_source(new)
     return plan_migration(load_schema(old_source), load_schema(new_source))
-
-
-def _of_graph(uri: str, branch: str, new: str) -> MigrationPlan:
-    return omnigraph.open_graph(uri, read_only=True).plan_schema(read_source(new), branch=branch)

@@ -25,7 +25,7 @@ _SHOWN = 5
 @click.argument("uri", required=False)
 @store_option
 @branch_option
-@click.option("--snapshot", "commit_id", metavar="ID", help="The state that this commit made.")
+@click.option("--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
 @json_option
 def command(

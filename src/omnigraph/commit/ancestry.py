@@ -3,26 +3,32 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.commit.lineage import ancestors, merge_base
+from omnigraph.clock import parse_instant
+from omnigraph.commit.lineage import ancestors, merge_bases
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.records import Commit, MergedFrom, Snapshot
 from omnigraph.commit.refs import at_commit
 from omnigraph.errors import Kind, OmnigraphError
 
+BOTH, ONE = "both", "one"
+"""Who has merged a branch: both sides of a merge, or one of them."""
+
 
 class MergeBaseGoneError(OmnigraphError):
-    """Both branches have merged a third one, whose journal is gone: what they had in common is not known any more."""
+    """A branch was merged whose journal is gone, so what the two have in common is not known any more."""
 
     kind = Kind.CORRUPT
     code = "merge_base_gone"
 
-    def __init__(self, branch: str, path: str) -> None:
-        super().__init__(branch, path)
-        self.branch, self.path = branch, path
+    def __init__(self, branch: str, path: str, merged_by: str = BOTH) -> None:
+        super().__init__(branch, path, merged_by)
+        self.branch, self.path, self.merged_by = branch, path, merged_by
 
     def __str__(self) -> str:
+        who = "both branches have" if self.merged_by == BOTH else "one branch has"
+        why = "" if self.merged_by == BOTH else ", and may lead to some of the other one"
         return (
-            f"both branches have merged `{self.branch}`, whose commits ({self.path}) are gone: a merge could bring back"
+            f"{who} merged `{self.branch}`, whose commits ({self.path}) are gone{why}: a merge could bring back"
             " what was deleted since. Export the rows that are wanted from one branch, and load them into the other"
         )
 
@@ -33,24 +39,33 @@ class Tip:
 
     log: ManifestLog
     head: Head
+    past: Snapshot | None = None
+    """The state, if it is an earlier one than the head."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """That state."""
+        return self.head.snapshot if self.past is None else self.past
 
     @property
     def commit(self) -> Commit:
         """The newest commit of that state."""
-        return self.head.snapshot.commit
+        return self.snapshot.commit
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two branches parted, and all commits that each has had since; perhaps some that the base has too.
+    """Where two branches parted, and all commits that each has had since; perhaps some that a base has too.
 
-    These are None when commits that were not read may be among them: the base does not descend from where the lines of
+    These are None when commits that were not read may be among them: a base does not descend from where the lines of
     the two meet, as with branches that merged others crosswise, or a journal is gone.
     """
 
     base_id: str
     ours: tuple[Commit, ...] | None
     theirs: tuple[Commit, ...] | None
+    other_bases: tuple[str, ...] = ()
+    """As good as the first one: of branches that were merged crosswise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +102,54 @@ class Ancestry:
     def divergence(self) -> Divergence:
         """Where the two parted, or MergeBaseGoneError when that can't be told any more."""
         ours, theirs = self._ours.commit.id, self._theirs.commit.id
-        base_id = merge_base(ours, theirs, self._parents_of)
-        assert base_id is not None  # noqa: S101 - the meeting of the two lines is an ancestor of both
-        if base_id in self._gone:
-            raise MergeBaseGoneError(self._gone[base_id].branch, self._gone[base_id].path)
-        before = ancestors(base_id, self._parents_of)
+        base_id, *others = bases = merge_bases(ours, theirs, self._parents_of)  # at least where the two lines meet
+        for lost in (self._gone[one] for one in bases if one in self._gone):
+            raise MergeBaseGoneError(lost.branch, lost.path)
+        befores = [ancestors(one, self._parents_of) for one in bases]
+        known, before = set.union(*befores), set.intersection(*befores)
         since = [ancestors(tip, self._parents_of) - before for tip in (ours, theirs)]
-        gone = [{self._gone[one] for one in part if one in self._gone} for part in since]
+        gone = [{self._gone[one] for one in part - known if one in self._gone} for part in since]
         for one in gone[0]:
             if one.path in {other.path for other in gone[1]}:
                 raise MergeBaseGoneError(one.branch, one.path)
-        if gone[0] or gone[1] or self._meeting_id not in before:
-            return Divergence(base_id, None, None)
-        mine, others = ([self._commits[one] for one in part if one in self._commits] for part in since)
-        return Divergence(base_id, tuple(mine), tuple(others))
+        self._refuse_hidden(since[0] - known, since[1] - known)
+        self._refuse_hidden(since[1] - known, since[0] - known)
+        if any(part & self._gone.keys() for part in since) or self._meeting_id not in before:
+            return Divergence(base_id, None, None, tuple(others))
+        mine, new = ([self._commits[one] for one in part if one in self._commits] for part in since)
+        return Divergence(base_id, tuple(mine), tuple(new), tuple(others))
+
+    def _refuse_hidden(self, mine: set[str], other: set[str]) -> None:
+        """MergeBaseGoneError when a journal that is gone on one side may have led to something of the other.
+
+        It may have led to whatever that one has merged, and to all that was made before it was merged itself.
+        """
+        merges = [self._commits[one] for one in mine if one in self._commits]
+        merges = [commit for commit in merges if commit.merged_parent in self._gone.keys() & mine]
+        if not merges or not other:
+            return
+        last = max(merges, key=lambda commit: parse_instant(commit.at))
+        news = [self._commits[one] for one in other if one in self._commits]
+        has_merged = any(commit.merged_parent in other for commit in news)
+        if has_merged or any(parse_instant(commit.at) <= parse_instant(last.at) for commit in news):
+            assert last.merged_from is not None  # noqa: S101 - it is known to be gone by that
+            raise MergeBaseGoneError(last.merged_from.branch, last.merged_from.path, ONE)
 
     def state(self, base_id: str) -> Snapshot:
         """The state that a base is."""
         if base_id == self._ours.commit.id:
-            return self._ours.head.snapshot
+            return self._ours.snapshot
         if base_id == self._meeting_id:  # a branch is mostly shorter than what it was taken from
             found = at_commit(self._theirs.log, self._theirs.head, base_id)
             return self._readable(found) if found.manifest.lost else found
         log = self._where[base_id]
         return at_commit(log, log.last(), base_id)
+
+    def tip(self, base_id: str) -> Tip:
+        """A base as a state that has bases of its own."""
+        log = self._where.get(base_id, self._theirs.log)
+        head = self._theirs.head if log is self._theirs.log else log.last()
+        return Tip(log, head, self.state(base_id))
 
     def _readable(self, found: Snapshot) -> Snapshot:
         """The meeting with every table that either line can read: one may have dropped data that the other has."""

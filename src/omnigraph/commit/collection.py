@@ -1,5 +1,6 @@
 """A cleanup's view of all journals: which there are, what of them is kept, and the floors that say so."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,8 +21,8 @@ from omnigraph.commit.retention import (
     marked,
     merge_bases,
     merge_points,
+    passages,
     planned,
-    shared_sources,
 )
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.storage.layout import MANIFEST
@@ -51,6 +52,11 @@ class Journals:
         """The branches, main last."""
         live = (line for line in self.lines.values() if line.is_live)
         return sorted(live, key=lambda line: (line.path == MANIFEST, line.path))
+
+    @property
+    def told(self) -> list[Line]:
+        """All journals in the order in which they learn what goes: those of deleted branches, the branches, main."""
+        return [*(line for _, line in sorted(self.lines.items()) if not line.is_live), *self.live]
 
     def collected(self, line: Line) -> int:
         """How many commits of a branch's own journal can be read now, and can't be behind this cleanup."""
@@ -87,12 +93,19 @@ def gathered(
     standing = list(sidecars)
     for sidecar in standing:
         reader.add_if_there(sidecar.branch, sidecar.manifest_path)
+    ends = frozenset(reader.lines)
     points = reader.merges()
-    forks = {(fork.parent_path, fork.seq) for line in reader.lines.values() if (fork := line.fork) is not None}
-    extra: dict[str, set[int]] = merge_bases(points, forks)
+    forks = {
+        line.path: (fork.parent_path, fork.seq) for line in reader.lines.values() if (fork := line.fork) is not None
+    }
+    passed = passages(points, forks, ends)
+    # Behind a journal that was taken from the one that has merged it lies nothing that this one has not itself.
+    parted = {place for path, place in forks.items() if passed.get(path) != place[0]}
+    bases = merge_bases(points, parted)
+    extra = {path: seqs for path, seqs in bases.items() if path not in passed}
     for path, seq in (
-        *forks,
-        *((line.path, fork.seq) for line in reader.lines.values() if (fork := line.fork) is not None),
+        *parted,
+        *((path, seq) for path, (_, seq) in forks.items() if path not in passed),
         *((tag.path, tag.seq) for tag in main.snapshot.manifest.tags.values()),
         *((sidecar.manifest_path, sidecar.base_seq) for sidecar in standing),
     ):
@@ -130,32 +143,36 @@ class _Reader:
             self._gone.add(path)
 
     def merges(self) -> list[MergePoint]:
-        """The merges that may matter to later ones; a deleted branch that several have merged is looked into too."""
-        while True:
-            points = [one for line in list(self.lines.values()) for one in merge_points(line, self._lowest(line))]
-            more = {p: b for p, b in shared_sources(points).items() if p not in self.lines and p not in self._gone}
-            if not more:
-                return points
-            for path, branch in more.items():
-                self.add_if_there(branch, path)
+        """The merges that may matter to later ones, those into deleted branches that were merged themselves too.
 
-    def _lowest(self, line: Line) -> int:
-        """How far back merges into a branch matter: to where others parted from it, which for main may be never."""
-        if line.fork is not None:
-            return 0
-        forks = (one.fork for one in self.lines.values())
-        return min(
-            (fork.seq for fork in forks if fork is not None and fork.parent_path == line.path), default=line.newest + 1
-        )
+        Whatever a history leads through has to be there: behind it may be what two branches have in common.
+        """
+        forks = [fork for line in self.lines.values() if (fork := line.fork) is not None]
+        # Back to where others parted from it, which for main may be never. What was merged does not count for that: the
+        # lines of two branches meet above it.
+        lowest = min((fork.seq for fork in forks if fork.parent_path == MANIFEST), default=sys.maxsize)
+        points: list[MergePoint] = []
+        waiting = list(self.lines)
+        while waiting:
+            line = self.lines[waiting.pop()]
+            found = merge_points(line, lowest if line.path == MANIFEST else 0)
+            points += found
+            for one in found:
+                if one.path not in self.lines and one.path not in self._gone:
+                    known = set(self.lines)
+                    self.add_if_there(one.branch, one.path)
+                    waiting += self.lines.keys() - known
+        return points
 
 
 # --- floors ----------------------------------------------------------------------------------------
 
 
 def publish_floor(line: Line, journals: Journals, epoch: int, boundary: str, *, is_ours: bool) -> bool:
-    """Let a branch know what a cleanup is about to take; whether that was possible.
+    """Let a journal say what a cleanup is about to take; whether that was possible.
 
-    It was not when the branch was deleted meanwhile, or when main's branches and tags are not what they were.
+    It was not when main's branches and tags are not what they were. The journal of a deleted branch, which tags and
+    branches that were taken from it lead into, says it only when that is something new.
 
     Raises:
         ConflictError: Another cleanup is at it. One whose own floor it is (`is_ours`) may write it again.
@@ -163,9 +180,9 @@ def publish_floor(line: Line, journals: Journals, epoch: int, boundary: str, *, 
     log = line.log
     while True:
         try:
-            head = log.latest()
-        except BranchGoneError:
-            return True  # nobody can write to it any more
+            head = log.last()
+        except NotAGraphError:
+            return True  # its branch was deleted, and it was collected
         manifest = head.snapshot.manifest
         if log.path == MANIFEST and not is_same_register(manifest, journals.main.snapshot.manifest):
             return False
@@ -175,11 +192,14 @@ def publish_floor(line: Line, journals: Journals, epoch: int, boundary: str, *, 
             )
         floor = floor_of(
             journals.kept.get(log.path, ()),
-            line.newest,
+            line.onward,
             epoch=epoch,
             version=head.table.version + 1,
             boundary=boundary,
         )
+        is_known = (floor.kept_from, floor.kept) == (manifest.floor.kept_from, manifest.floor.kept)
+        if is_known and not line.is_live:
+            return True
         try:
             _swap_floor(log, head, floor)
         except SwapLostError:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
@@ -43,6 +45,8 @@ class Cut:
     heads: Mapping[str, Head]
     """By its path, the state of every manifest that is needed: of these branches, and of those that they have merged
     or come from, which may have been deleted."""
+    floors: Mapping[str, Floor]
+    """By its path, the floor of every manifest that is needed only up to a commit: what follows that is not in it."""
     present: frozenset[Pinned]
     """What main and these branches show now."""
     past: frozenset[Pinned]
@@ -111,6 +115,13 @@ def _is_covered(floor: Floor, first: int, last: int) -> bool:
     return last >= floor.kept_from or any(low <= last and high >= first for low, high in floor.kept)
 
 
+def _cut_floor(floor: Floor, limit: int, newest: int) -> Floor:
+    """A floor that keeps what this one does up to a commit, and none of those that follow it."""
+    runs = (*floor.kept, (floor.kept_from, limit))
+    kept = tuple((first, min(last, limit)) for first, last in runs if first <= limit)
+    return structs.replace(floor, kept_from=newest + 1, kept=kept)
+
+
 class _MovedError(Exception):
     """Main has moved on in a way that matters: the cut has to be begun anew."""
 
@@ -164,6 +175,11 @@ class _CutMaker:
             limit = head.snapshot.commit.seq if path in live else needed[path]
             waiting += self._needs(name, path, head, limit)
         limits = {path: head.snapshot.commit.seq if path in live else needed[path] for path, head in heads.items()}
+        floors = {
+            path: _cut_floor(heads[path].snapshot.manifest.floor, limit, heads[path].snapshot.commit.seq)
+            for path, limit in limits.items()
+            if limit < heads[path].snapshot.commit.seq
+        }
         kept, named = set[Pinned](), set[Pinned]()
         for path, limit in limits.items():
             named |= self._journals[path].versions(limit)
@@ -175,6 +191,7 @@ class _CutMaker:
             branches=chosen,
             tags=tags,
             heads=heads,
+            floors=floors,
             present=frozenset(present),
             past=frozenset(kept - present),
             collected=len(named - kept - present),

@@ -109,14 +109,15 @@ def require_staged(store: Store, floor: Floor, files: Iterable[str], *, is_lease
 def require_source(log: ManifestLog, floor: Floor, source: MergedFrom) -> None:
     """TooSlowError unless the commit that a merge takes tables from is kept by the cleanup of the target's floor.
 
-    While that cleanup has not come to the source's branch yet, only the newest commit there is certain to be kept.
+    While that cleanup has not come to the source's branch yet, only the newest commit there is certain to be kept; and
+    of a branch that was deleted not even that.
     """
     try:
         head = log.other(source.branch, source.path).last()
     except NotAGraphError:
         raise TooSlowError(floor.epoch, f"the branch `{source.branch}` was collected") from None
     theirs = head.snapshot.manifest.floor
-    is_newest = head.snapshot.commit.seq == source.seq
+    is_newest = head.snapshot.commit.seq == source.seq and not head.snapshot.manifest.is_closed
     if not is_newest and not (theirs.epoch >= floor.epoch and theirs.covers(source.seq)):
         raise TooSlowError(floor.epoch, f"the merged commit of the branch `{source.branch}` was collected")
 

@@ -6,9 +6,13 @@
 Numbers of damaged versions are used again, and somebody may still hold a state that had one. So the state is published
 until its number is beyond them all: then everybody notices. Whoever dies half-way leaves the copies, by which the next
 one knows that this is still to be done.
+
+A damaged version may have been the one by which a cleanup said what it takes. So the state that is published has a
+floor of its own: it keeps those commits whose versions of tables are all there. A cleanup removes these before their
+files.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from msgspec import structs
@@ -18,11 +22,15 @@ from omnigraph.commit.damage import JournalDamage, ManifestLook
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.plan import ConflictError
-from omnigraph.commit.records import Commit
-from omnigraph.storage.layout import RECOVERY, version_file, version_number
+from omnigraph.commit.records import Commit, Floor, Pin
+from omnigraph.commit.refs import undo
+from omnigraph.commit.retention import ranges
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage.layout import EDGES, NODES, RECOVERY, detached_file, is_detached, version_file, version_number
 from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.telemetry import log as telemetry_log
 
 OPERATION = "repair"
 ASIDE = f"{RECOVERY}/damaged-"
@@ -84,7 +92,8 @@ def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -
             return head
         if not has_it:
             commit = _commit(log, head, commit_id, actor, message)
-            manifest = replace(manifest, head=commit_id, commits=(*manifest.commits, commit))
+            floor = _floor(log, head)
+            manifest = replace(manifest, head=commit_id, commits=(*manifest.commits, commit), floor=floor)
         try:
             with gate(log.store.location.uri, log.path):
                 log.publish(
@@ -111,6 +120,42 @@ def cut_history(log: ManifestLog, head: Head, damage: JournalDamage, *, actor: s
     except SwapLostError:
         found = str(log.latest().snapshot.manifest_version)
         raise ConflictError("manifest", str(head.snapshot.manifest_version), found, "somebody was quicker") from None
+
+
+def _floor(log: ManifestLog, head: Head) -> Floor:
+    """The floor of a state that was gone back to; a new one, by which writers and cleanups at work notice."""
+    old = head.snapshot.manifest.floor
+    *kept, last = ranges({*_readable(log, head), head.snapshot.commit.seq})
+    return structs.replace(old, epoch=old.epoch + 1, kept_from=last[0], kept=tuple(kept))
+
+
+def _readable(log: ManifestLog, head: Head) -> Iterator[int]:
+    """The commits of a branch's own journal that no cleanup has collected, by its floor and by what is there."""
+    manifest = head.snapshot.manifest
+    rooms = (log.store.objects.list_under(room) for room in (NODES, EDGES))
+    there = {info.key for room in rooms for info in room if info.key.endswith(".manifest")}
+    tables, pins, lost = dict(manifest.tables), dict(manifest.pins), set[str]()
+    first = -1 if manifest.fork is None else manifest.fork.seq
+    for commit in _history(log, head):
+        if commit.seq < first:
+            return
+        shown = (pin for pin in pins.values() if pin.path not in lost)
+        if manifest.floor.covers(commit.seq) and all(_version_key(pin) in there for pin in shown):
+            yield commit.seq
+        lost |= {purge.path for purge in commit.purged}
+        undo(commit, tables, pins, {})
+
+
+def _version_key(pin: Pin) -> str:
+    return f"{pin.path}/{detached_file(pin.version) if is_detached(pin.version) else version_file(pin.version)}"
+
+
+def _history(log: ManifestLog, head: Head) -> Iterator[Commit]:
+    """The commits as far back as they can be read: what is damaged behind that is another repair's."""
+    try:
+        yield from log.history(head)
+    except OmnigraphError as error:
+        telemetry_log.info("the history of %s is read no further: %s", log.branch, error)
 
 
 def _commit(log: ManifestLog, head: Head, commit_id: str, actor: str, message: str) -> Commit:

@@ -19,11 +19,16 @@ def ancestors(commit_id: str, parents: Parents) -> set[str]:
 
 
 def merge_base(left: str, right: str, parents: Parents) -> str | None:
-    """The best common ancestor: one that no other common ancestor descends from. Of several, the largest id.
+    """The first of the best common ancestors. None when the two share nothing."""
+    return next(iter(merge_bases(left, right, parents)), None)
 
-    Ids are ULIDs, so the largest is the latest. None when the two share nothing.
+
+def merge_bases(left: str, right: str, parents: Parents) -> tuple[str, ...]:
+    """The best common ancestors: those that no other common ancestor descends from, the largest id first.
+
+    Ids are ULIDs, so the largest is the latest. There are several where two lines were merged crosswise.
     """
     common = ancestors(left, parents) & ancestors(right, parents)
     # Ancestors of a common ancestor are common too, so one that another descends from is some common one's parent.
     best = common - {parent for commit_id in common for parent in parents(commit_id)}
-    return max(best) if best else None
+    return tuple(sorted(best, reverse=True))

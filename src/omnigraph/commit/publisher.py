@@ -17,6 +17,7 @@ from omnigraph.clock import instant_text
 from omnigraph.commit.floor import require_base, require_source, require_staged
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
+from omnigraph.commit.moments import moment_after
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
 from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
 from omnigraph.commit.records import MAIN, MAINTENANCE, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
@@ -357,7 +358,6 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     """The manifest after this commit: the base's, with new pins, tables, schema and one more commit."""
     snapshot = plan.base.snapshot
     old = snapshot.manifest
-    runtime = log.store.runtime
     dropped = {key: old.pins[key] for key in plan.dropped_tables}
     purged = {purge.table_key for purge in plan.purged if purge.property is None}
     renamed = plan.renamed_tables
@@ -380,7 +380,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         seq=snapshot.commit.seq + 1,
         branch=log.branch,
         actor=plan.actor,
-        at=instant_text(runtime.clock.now()),
+        at=moment_after(log.store, snapshot.commit),
         operation=plan.operation,
         message=plan.message,
         manifest_version=snapshot.manifest_version + 1,

@@ -40,6 +40,19 @@ def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
     return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant_text(instant)}")
 
 
+def at_version(log: ManifestLog, head: Head, version: int) -> Snapshot:
+    """The state that a version of the branch's own manifest shows, or CommitMissingError; it need not be kept itself.
+
+    Not every version is a commit's: one that registers a branch or a tag shows the commit before it.
+    """
+    wanted = f"of manifest version {version}"
+    if version > head.snapshot.manifest_version:
+        raise CommitMissingError(wanted, log.branch)
+    fork = head.snapshot.manifest.fork
+    first = -1 if fork is None else fork.seq
+    return _fold(log, head, lambda one: one.seq <= first or one.manifest_version <= version, wanted)
+
+
 def holder(log: ManifestLog, head: Head, snapshot: Snapshot) -> ManifestLog:
     """The log whose journal has the commit of a snapshot: the branch's own, or one that it comes from."""
     fork = head.snapshot.manifest.fork

@@ -68,6 +68,11 @@ class Line:
         """The number of the newest commit."""
         return self.head.snapshot.commit.seq
 
+    @property
+    def onward(self) -> int:
+        """From which number on all commits are kept: of a deleted branch none is, unless something asks for it."""
+        return self.newest if self.is_live else self.newest + 1
+
     def commits(self) -> Iterator[Commit]:
         """All commits, newest first, those of the branches that it comes from too."""
         place = 0
@@ -144,8 +149,6 @@ def planned(line: Line, policy: Policy, extra: Iterable[int]) -> Plan:
             stop = commit.seq
             if number >= policy.commits and line.made_at(commit) <= policy.since:
                 break
-    else:
-        wanted |= {line.newest}  # whoever looks into the journal of a deleted branch starts from its end
     return Plan(stop=stop, extra=frozenset(seq for seq in wanted if seq < stop))
 
 
@@ -173,9 +176,9 @@ def ranges(seqs: Iterable[int]) -> list[Range]:
     return found
 
 
-def floor_of(kept: Iterable[int], newest: int, *, epoch: int, version: int, boundary: str) -> Floor:
-    """The floor that says of a journal which commits are kept, `newest` and all that follow it among them."""
-    *older, last = ranges({*kept, newest})
+def floor_of(kept: Iterable[int], onward: int, *, epoch: int, version: int, boundary: str) -> Floor:
+    """The floor that says of a journal which commits are kept: these, and all from the number `onward` on."""
+    *older, last = ranges({*kept, onward})
     return Floor(epoch=epoch, lowest_version=version, staged_before=boundary, kept_from=last[0], kept=tuple(older))
 
 
@@ -221,14 +224,24 @@ def merge_bases(points: Sequence[MergePoint], forks: AbstractSet[tuple[str, int]
     return found
 
 
-def shared_sources(points: Iterable[MergePoint]) -> dict[str, str]:
-    """The journals that were merged into two others or more, with their branches: what those have in common."""
+def passages(
+    points: Iterable[MergePoint], forks: Mapping[str, tuple[str, int]], ends: AbstractSet[str]
+) -> dict[str, str]:
+    """The journals that only lead on: by each, the one journal that has merged it.
+
+    `forks` says of each journal where it was taken from, and `ends` are those in which a history may begin. All others
+    are reached through a merge, or a branch that was taken from them. With one such way in, a journal has no best
+    common ancestor itself: whoever has one of its commits has the merge as well. What lies behind it may be one.
+    """
     into: dict[str, set[str]] = {}
-    branches: dict[str, str] = {}
     for one in points:
         into.setdefault(one.path, set()).add(one.into)
-        branches[one.path] = one.branch
-    return {path: branches[path] for path, targets in into.items() if len(targets) > 1}
+    parents = {path for path, _ in forks.values()}
+    return {
+        path: next(iter(targets))
+        for path, targets in into.items()
+        if len(targets) == 1 and path not in parents and path not in ends
+    }
 
 
 # --- what that needs -------------------------------------------------------------------------------

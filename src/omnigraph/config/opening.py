@@ -121,6 +121,7 @@ def repair_graph(
     *,
     confirm: bool = False,
     force: bool = False,
+    deep: bool = False,
     branch: str | None = None,
     actor: str = "anonymous",
     message: str | None = None,
@@ -133,7 +134,7 @@ def repair_graph(
         BadUriError: No graph can be stored at such an address.
     """
     graph = Graph(unopened_session(uri, runtime or runtime_from(os.environ)))
-    return graph.repair(confirm=confirm, force=force, branch=branch, actor=actor, message=message)
+    return graph.repair(confirm=confirm, force=force, deep=deep, branch=branch, actor=actor, message=message)
 
 
 def runtime_here(storage: Mapping[str, str] | None = None) -> Runtime:

@@ -11,6 +11,7 @@ from omnigraph.config.file import Section, SettingsError, read_settings
 from omnigraph.config.tokens import SHORTEST, TokenRecord, digest_of
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
+from omnigraph.ops.reconcile import ReconcilePolicy
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor
 
@@ -121,6 +122,8 @@ class ServerConfig:
     limits: Limits = field(default_factory=Limits)
     embedding: EmbedOptions | None = None
     """How vectors are computed; None: as the environment says."""
+    maintenance: ReconcilePolicy | None = None
+    """How much of the time the server optimises its graphs by itself; None: it does not."""
 
     @property
     def is_loopback(self) -> bool:
@@ -200,6 +203,7 @@ def parse_bind(text: str) -> tuple[str, int]:
 def _from_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
     root = read_settings(path)
     server, limits, embedding = root.section("server"), root.section("limits"), root.section("embedding")
+    maintenance = root.section("maintenance")
     bind = server.text("bind")
     try:
         host, port = (DEFAULT_HOST, DEFAULT_PORT) if bind is None else parse_bind(bind)
@@ -215,8 +219,9 @@ def _from_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
         drain_seconds=server.seconds("drain_seconds", ServerConfig(graphs=()).drain_seconds),
         limits=_limits(limits),
         embedding=_embedding(embedding, environment),
+        maintenance=_maintenance(maintenance),
     )
-    for section in (server, limits, embedding, root):
+    for section in (server, limits, embedding, maintenance, root):
         section.finish()
     return config
 
@@ -238,6 +243,16 @@ def _limits(section: Section) -> Limits:
         writes_per_actor=section.count("writes_per_actor", usual.writes_per_actor),
         requests_per_actor=section.count("requests_per_actor", usual.requests_per_actor),
     )
+
+
+def _maintenance(section: Section) -> ReconcilePolicy | None:
+    usual = ReconcilePolicy()
+    every = section.seconds("every_seconds", usual.every_seconds)
+    percent = section.count("budget_percent", round(usual.budget * 100))
+    if percent > 100:
+        raise section.error("budget_percent", "write a whole number from 1 to 100")
+    is_on = section.switch("auto", otherwise=False)
+    return ReconcilePolicy(every_seconds=every, budget=percent / 100) if is_on else None
 
 
 def _hosted(name: str, section: Section) -> HostedGraph:

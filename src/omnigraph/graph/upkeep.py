@@ -213,6 +213,7 @@ class UpkeepVerbs:
         *,
         confirm: bool = False,
         force: bool = False,
+        deep: bool = False,
         branch: str | None = None,
         actor: str = "anonymous",
         message: str | None = None,
@@ -226,6 +227,8 @@ class UpkeepVerbs:
         Args:
             confirm: Publish what is verified: every step that is undone left all rows as they were.
             force: With `confirm`, also publish what loses rows, or of which it can't be told.
+            deep: Read every column of every row but Blobs, as `check` does; else only ids and ends are. A version that
+                would take the place of another is always read so.
             branch: Only this branch; without, all.
             actor: Who the commits are by.
             message: A message to keep with the commits.
@@ -235,7 +238,7 @@ class UpkeepVerbs:
             ConflictError: Others kept writing to the tables that are repaired; nothing of these is published.
         """
         call = verbs.repair.RepairCall(
-            branch=branch, confirm=confirm, force=force, actor=self._session.signer(actor), message=message
+            branch=branch, confirm=confirm, force=force, deep=deep, actor=self._session.signer(actor), message=message
         )
         return verbs.repair.repair(self._session, call)
 

@@ -149,6 +149,10 @@ def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
     return _Cleanup(session, call).run()
 
 
+LONGEST = timedelta(days=36_500)
+"""Nothing is older than that."""
+
+
 def _check(call: CleanupCall) -> None:
     if call.keep is None and call.older_than is None:
         raise BadArgumentError("keep", "None", "say how many commits of each branch to keep, or give `older_than`")
@@ -157,6 +161,8 @@ def _check(call: CleanupCall) -> None:
     for name, value in (("older_than", call.older_than), ("grace", call.grace)):
         if value is not None and value < timedelta():
             raise BadArgumentError(name, str(value), "it is a length of time")
+        if value is not None and value > LONGEST:
+            raise BadArgumentError(name, str(value), f"it is at most {LONGEST.days} days")
 
 
 class _Cleanup:
@@ -224,11 +230,11 @@ class _Cleanup:
     # --- floor -------------------------------------------------------------------------------------
 
     def _publish(self, times: Times, journals: Journals) -> tuple[int, Journals]:
-        """Tell every branch what goes, main last; planned again while branches or tags come and go."""
+        """Let every journal say what goes, main's last; planned again while branches or tags come and go."""
         epoch = journals.epoch + 1
         ours: set[str] = set()
         for _ in range(MOST_PLANS):
-            for line in journals.live:
+            for line in journals.told:
                 is_done = publish_floor(line, journals, epoch, instant_text(self._before), is_ours=line.path in ours)
                 if not is_done:
                     break

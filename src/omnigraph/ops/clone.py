@@ -208,8 +208,9 @@ class _Gathered:
 
     cut: Cut
     spool: Store
-    main: Head
-    """Main's state in the spool, with the clone's own register."""
+    heads: Mapping[str, Head]
+    """By its path, the state of each manifest in the spool: main's with the clone's own register, and that of a
+    deleted branch with what the clone has of it."""
     plan: TablePlan
     files: int
     nbytes: int
@@ -256,7 +257,7 @@ class _Making:
             spool = self._spool(stack)
             try:
                 cut = take_cut(self._session.branches, self._call.branches)
-                main = self._keep_aside(cut, spool)
+                heads = self._keep_aside(cut, spool)
                 plan = plan_tables(self._session.handles, cut, self._workers)
                 if plan.missing and cut.epoch != epoch:
                     epoch = cut.epoch
@@ -270,7 +271,7 @@ class _Making:
                 self._has_remains = True
                 log.info("the cut of %s is made anew: %s", self._session.uri, error)
                 continue
-            return _Gathered(cut=cut, spool=spool, main=main, plan=plan, files=files, nbytes=nbytes)
+            return _Gathered(cut=cut, spool=spool, heads=heads, plan=plan, files=files, nbytes=nbytes)
         reason = f"what was to be copied was collected {ATTEMPTS} times: clone again, or clean up later"
         raise ConflictError("tables", "to stay while they are copied", f"cleanup {epoch}", reason)
 
@@ -281,29 +282,33 @@ class _Making:
         options = replace(runtime.options, durability=Durability.OS)
         return Store(Location(directory), replace(runtime, options=options, faults=NoFaults(), telemetry=Telemetry()))
 
-    def _keep_aside(self, cut: Cut, spool: Store) -> Head:
-        """Copy the manifests of a cut to the spool; main's state there, with the clone's own register of branches."""
+    def _keep_aside(self, cut: Cut, spool: Store) -> dict[str, Head]:
+        """Copy the manifests of a cut to the spool; their states there, which say what is in the clone."""
         copier = Copier(self._session.store, spool, CLONE)
         for head in cut.heads.values():
             for key, size in _manifest_files(self._session.store, head):
                 copier.copy(key, size, lambda _: None)
-        spooled = ManifestLog(spool)
-        head = spooled.latest()
-        kept = _kept(head.snapshot.manifest, cut)
-        return head if kept == head.snapshot.manifest else spooled.publish(head, kept)
+        heads = dict(cut.heads)
+        for path, there in cut.heads.items():
+            kept = _kept(there.snapshot.manifest, path, cut)
+            if kept != there.snapshot.manifest:
+                spooled = ManifestLog(spool, there.snapshot.branch, path)
+                heads[path] = spooled.publish(spooled.last(), kept)
+        return heads
 
     def _place(self, made: _Gathered) -> None:
         """Put the manifests; main's version is the last file, and makes the place a graph."""
         target, spool, faults = self._target, made.spool, self._target.runtime.faults
         self._tidy((BRANCHES, f"{MANIFEST}/data"), {})
         copier = Copier(spool, target, self._claim.lease.operation_id)
-        for path, head in sorted(made.cut.heads.items()):
+        main = made.heads[MANIFEST]
+        for path, head in sorted(made.heads.items()):
             if path != MANIFEST:
                 self._put(copier, _manifest_files(spool, head))
                 faults.reach("clone.branch")
-        *data, (last, _) = _manifest_files(spool, made.main)
+        *data, (last, _) = _manifest_files(spool, main)
         self._put(copier, data)
-        target.objects.put(SCHEMA_COPY, made.main.snapshot.manifest.schema.source.encode())
+        target.objects.put(SCHEMA_COPY, main.snapshot.manifest.schema.source.encode())
         faults.reach("clone.ready")
         self._check_free()
         try:
@@ -343,6 +348,8 @@ def _manifest_files(store: Store, head: Head) -> list[tuple[str, int]]:
     return found
 
 
-def _kept(manifest: Manifest, cut: Cut) -> Manifest:
-    """Main's manifest as the clone has it: with the branches and tags that are in it."""
-    return replace(manifest, branches=dict(cut.branches), tags=dict(cut.tags))
+def _kept(manifest: Manifest, path: str, cut: Cut) -> Manifest:
+    """A manifest as the clone has it: main's with the branches and tags that are in it, each with its floor."""
+    if path == MANIFEST:
+        return replace(manifest, branches=dict(cut.branches), tags=dict(cut.tags))
+    return replace(manifest, floor=cut.floors.get(path, manifest.floor))

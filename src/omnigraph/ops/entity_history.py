@@ -33,7 +33,7 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.handles import PinUnreadableError
 
-VersionKind: TypeAlias = Literal["inserted", "updated", "deleted", "reshaped"]
+VersionKind: TypeAlias = Literal["inserted", "updated", "deleted", "reshaped", "as_of"]
 
 FEWEST_AHEAD = 16
 """So many commits are looked at together at first: whether the row lies where it lay before all of them."""
@@ -60,7 +60,8 @@ class EntityMissingError(OmnigraphError):
 class EntityVersion:
     """What one commit made of a node or edge; blobs are named in `changed` and left out of the documents.
 
-    `reshaped` is a version that only a new schema made. What is `after` here is `before` in the next later one.
+    `reshaped` is a version that only a new schema made, and `as_of` what the row was behind the oldest commit that can
+    be looked into, whoever made it so. What is `after` here is `before` in the next later one.
     """
 
     commit: Commit
@@ -186,9 +187,12 @@ class _Walk:
         self._schemas = PastSchemas(session.log)
         self._here = _Side()
         """The row behind the commit that is looked at next."""
+        self._key: str | None = None
+        """What the table is called there."""
         self._newest: Table | None = None
         for pin in head.snapshot.pins.values():
             if pin.path == path:
+                self._key = pin.table_key
                 self._newest = Table(session.handles, path, pin.version)
                 self._here = _Side(table=self._newest, spot=spot_in(self._newest, row_id))
         self.is_there = self._here.spot is not None
@@ -215,8 +219,11 @@ class _Walk:
                 step, found, there = replace(step, is_end=True), None, _Side()
             if step.is_end:
                 self.ends_before = step.commit.id
+                found = self._as_of(step)
+                if found is not None:
+                    yield found
                 return
-            self._here = there
+            self._here, self._key = there, None if step.before is None else step.before.table_key
             if found is not None:
                 yield found
 
@@ -278,10 +285,25 @@ class _Walk:
             there = _Side(_type(old, step.before.table_key), table, spot)
         return self._version(step.commit, there, here), there
 
+    def _as_of(self, step: _Step) -> EntityVersion | None:
+        """The row behind a commit that can't be looked into, if there was one."""
+        if self._key is None or self._here.spot is None:
+            return None
+        self._allow(step.commit)
+        type_ = _type(step.schemas[1], self._key)
+        try:
+            after = replace(self._here, type=type_).document()
+        except PinUnreadableError:  # then this, too, is damaged
+            return None
+        return EntityVersion(commit=step.commit, type=type_, id=self._id, change="as_of", after=after)
+
+    def _allow(self, commit: Commit) -> None:
+        if commit.branch != self._session.log.branch:
+            self._session.allow(Action.READ, commit.branch)
+
     def _table(self, step: _Step) -> Table:
         """The table as a commit found it."""
-        if step.commit.branch != self._session.log.branch:
-            self._session.allow(Action.READ, step.commit.branch)
+        self._allow(step.commit)
         assert step.before is not None and step.before.before is not None  # noqa: PT018, S101 - asked only then
         return Table(self._session.handles, self._path, int(step.before.before))
 

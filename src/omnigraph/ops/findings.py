@@ -25,6 +25,7 @@ class Code:
 
 
 _REPAIR = "run `omnigraph repair` to see which earlier version can take its place, or put the file back from a backup"
+_REPAIR_DEEP = _REPAIR.replace("repair`", "repair --deep`")
 _RESTORE = "put the file back from a backup; nothing but that brings it back"
 _FIX_ROWS = "change or delete the rows that are named; other tools that write to the tables know no rules"
 _NOTHING = "nothing has to be done"
@@ -97,7 +98,7 @@ CODES: dict[str, Code] = {
     "file_damaged": Code(
         Severity.ERROR, "a file that a pinned version needs has another size, or can't be read", _REPAIR
     ),
-    "rows_unreadable": Code(Severity.ERROR, "the rows of a pinned version can't be read", _REPAIR),
+    "rows_unreadable": Code(Severity.ERROR, "the rows of a pinned version can't be read", _REPAIR_DEEP),
     "index_damaged": Code(
         Severity.ERROR,
         "an index has lost files, or can't be read; no row is lost by that, but queries that ask it fail",

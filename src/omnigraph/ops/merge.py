@@ -5,16 +5,19 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from omnigraph.commit.ancestry import Ancestry, Divergence, Tip
+from omnigraph.commit.ancestry import Ancestry, Divergence, MergeBaseGoneError, Tip
+from omnigraph.commit.floor import CommitCollectedError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError, Move
 from omnigraph.commit.publisher import Armed, abandon, arm, publish, reshape
-from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, SchemaRecord, TableRecord
+from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
+from omnigraph.commit.refs import CommitMissingError
 from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.engine.merging.conflicts import Conflicts
+from omnigraph.engine.merging.crossing import Crossed, Ground
 from omnigraph.engine.merging.laws import check_laws
-from omnigraph.engine.merging.schemas import Agreed, Divergent, Side, agreed_schema
+from omnigraph.engine.merging.schemas import Agreed, Divergent, Side, agreed_schema, several_schemas
 from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot, merged_tables
 from omnigraph.engine.view import View
 from omnigraph.ops.actors import check_signature
@@ -31,6 +34,10 @@ from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "merge"
+MOST_CROSSINGS = 8
+"""How many crosswise merges, each of which came from the one before, are gone back through."""
+MOST_BASES = 16
+"""To how many bases it is found out what one more has in common with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +124,12 @@ class _Merge:
             return self._result(MergeOutcome.ALREADY_UP_TO_DATE)
         if base_id == self.head.snapshot.commit.id:
             return self._fast_forward()
-        schema = self._schema()
+        schema, crossed = self._schema()
         conflicts = Conflicts()
         if isinstance(schema, Divergent):
             conflicts.add(schema.conflicts[0].kind, schema.conflicts, len(schema.conflicts))
             return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
-        sides = self._sides(schema)
+        sides = self._sides(schema, crossed)
         tables = merged_tables(sides, conflicts)
         check_laws(sides, tables, self.session.handles, conflicts)
         if conflicts.total:
@@ -146,21 +153,45 @@ class _Merge:
         plan = CommitPlan(base=self.head, operation=OPERATION, actor=self.call.actor, if_commit=head_id)
         return self._publish(MergeOutcome.FAST_FORWARD, drawn, plan)
 
-    def _schema(self) -> Agreed | Divergent:
-        snapshots = (
-            self.ancestry.state(self.divergence.base_id),
-            self.head.snapshot,
-            self.theirs.head.snapshot,
-        )
-        session = self.session
-        base, ours, theirs = (View(session.catalog(one), session.tables(one)) for one in snapshots)
-        return agreed_schema(base, ours, theirs, self._names, session.runtime.ids.ulid)
+    def _schema(self) -> tuple[Agreed | Divergent, Crossed | None]:
+        """The schema of the merged state; and all bases, where there are several."""
+        ours, theirs = self._view(self.head.snapshot), self._view(self.theirs.head.snapshot)
+
+        def agreed(base: View) -> Agreed | Divergent:
+            return agreed_schema(base, ours, theirs, self._names, self.session.runtime.ids.ulid)
+
+        base_ids = (self.divergence.base_id, *self.divergence.other_bases)
+        if len(base_ids) == 1:
+            return agreed(self._view(self.ancestry.state(base_ids[0]))), None
+        ground = self._ground([self.ancestry.tip(one) for one in base_ids], MOST_CROSSINGS)
+        if isinstance(ground, View):
+            return agreed(ground), None
+        found = several_schemas(ground, agreed)
+        return found, ground if isinstance(found, Divergent) else ground.with_views(found.renumbered)
+
+    def _view(self, snapshot: Snapshot) -> View:
+        return View(self.session.catalog(snapshot), self.session.tables(snapshot))
+
+    def _ground(self, bases: Sequence[Tip], depth: int) -> Ground:
+        """Several bases as one: each is joined to those before it, with what they have grown from in their turn."""
+        ground: Ground = self._view(bases[0].snapshot)
+        for number, tip in enumerate(bases[1:], start=1):
+            below: dict[str, Tip] = {}
+            try:
+                for other in bases[:number] if depth and number < MOST_BASES else ():
+                    below.update(_bases(Ancestry(other, tip)))
+            except (MergeBaseGoneError, CommitCollectedError, CommitMissingError):
+                below = {}  # it can't be told any more: so what the bases don't agree about stays unknown
+            if tip.commit.id not in below:
+                deeper = [below[one] for one in sorted(below, reverse=True)]
+                ground = Crossed(ground, self._view(tip.snapshot), self._ground(deeper, depth - 1) if deeper else None)
+        return ground
 
     @property
     def _names(self) -> Mapping[Side, str]:
         return {"ours": self.call.into, "theirs": self.call.source}
 
-    def _sides(self, schema: Agreed) -> Sides:
+    def _sides(self, schema: Agreed, crossed: Crossed | None) -> Sides:
         strategy: Side | None = None
         if self.call.strategy is not None:
             strategy = "ours" if self.call.strategy is Strategy.OURS else "theirs"
@@ -172,6 +203,7 @@ class _Merge:
             touched={"ours": _written(self.divergence.ours), "theirs": _written(self.divergence.theirs)},
             catalog=schema.catalog,
             strategy=strategy,
+            crossed=crossed,
         )
 
     def _drawn(self, sides: Sides, tables: Sequence[MergedTable], schema: SchemaRecord) -> _Drawn:
@@ -288,6 +320,12 @@ class _Merge:
             conflicts=tuple(found.shown),
             conflict_counts={kind.value: count for kind, count in found.counts.items()},
         )
+
+
+def _bases(ancestry: Ancestry) -> dict[str, Tip]:
+    """The bases of two states, by their commits."""
+    found = ancestry.divergence()
+    return {one: ancestry.tip(one) for one in (found.base_id, *found.other_bases)}
 
 
 def _written(commits: Collection[Commit] | None) -> frozenset[str] | None:

@@ -1,6 +1,6 @@
 """Maintenance that looks after itself: rounds of looking and optimising that use no more than a share of the time.
 
-Off unless somebody starts it: a server with `auto_optimize`, or `omnigraph optimize --auto`. What it does is what
+Off unless somebody starts it: a server with `[maintenance] auto = true`, or `omnigraph optimize --auto`. It does what
 `optimize` does, so writers never fail or wait because of it.
 """
 

@@ -50,6 +50,8 @@ class RepairCall:
     """Publish what loses nothing; else only tell."""
     force: bool = False
     """With `confirm`, publish the rest too."""
+    deep: bool = False
+    """Read every column of what is pinned, and not only ids and ends; what takes its place is always read whole."""
     actor: str = "anonymous"
     message: str | None = None
 
@@ -75,7 +77,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
     if call.confirm:
         session.check_writable()
     report = _Report()
-    known: Known = {}
+    known = Known()
     for look in _looks(anew(session), call.branch):
         _repair_branch(session, look, call, report, known)
     return RepairResult(
@@ -224,9 +226,8 @@ def _attempt(
     types = {key: type_ for key, type_ in types_of(catalog).items() if key in head.snapshot.manifest.pins}
     listings = list_tables(session)
     planner = BranchPlanner(session, log, head, listings, known)
-    plans = {
-        key: plan for key, plan in ((key, planner.plan(type_)) for key, type_ in types.items()) if plan is not None
-    }
+    looked = {key: planner.plan(type_, is_deep=call.deep) for key, type_ in types.items()}
+    plans = {key: plan for key, plan in looked.items() if plan is not None}
     chosen = {key: plan for key, plan in plans.items() if call.force or plan.certainty is Certainty.VERIFIED}
     dangling = left_dangling(session, head.snapshot, catalog, chosen if call.confirm else plans)
     done = None

@@ -1,9 +1,8 @@
 """What is wrong with a pinned table, and what can take its place: found by reading, decided without writing."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
 
 from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
@@ -16,7 +15,7 @@ from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.inspection import DamagedError, Listing, damage_of
+from omnigraph.storage.inspection import DamagedError, Decoded, Listing, column_faults, damage_of
 from omnigraph.storage.pinned_files import UnknownPartError
 
 
@@ -106,10 +105,16 @@ class BranchPlanner:
     ) -> None:
         self._session, self._log, self._head, self._listings, self._known = session, log, head, listings, known
 
-    def plan(self, type_: AnyType) -> TablePlan | None:
-        """What to do about the table of a type; None when it is whole."""
+    def plan(self, type_: AnyType, *, is_deep: bool = False) -> TablePlan | None:
+        """What to do about the table of a type; None when it is whole, as far as that was looked at.
+
+        Every column of every row is read when `is_deep`, when anything else is wrong with the table, and before a
+        version takes its place.
+        """
         pin = self._head.snapshot.manifest.pins[type_.table_key]
-        state = self._state(pin, type_)
+        state = self._state(pin, type_, is_deep=is_deep)
+        if not state.faults and (state.bad_indexes or state.rows != pin.rows):
+            state = self._state(pin, type_, is_deep=True)
         if state.faults:
             return self._earlier(pin, type_, state.faults)
         if state.bad_indexes:
@@ -137,7 +142,7 @@ class BranchPlanner:
         try:
             for step, before in self._steps(pin):
                 lost.append(step)
-                state = self._state(before, type_)
+                state = self._state(before, type_, is_deep=True)
                 if not state.faults:
                     is_known = not any(one.is_content for one in lost)
                     return TablePlan(
@@ -180,12 +185,16 @@ class BranchPlanner:
                 Pin(table_key=pin.table_key, path=path, version=before.version, rows=before.rows, branch=before.branch),
             )
 
-    def _state(self, pin: Pin, type_: AnyType) -> _State:
+    def _state(self, pin: Pin, type_: AnyType, *, is_deep: bool) -> _State:
         """What reading a version shows; it is read once, however many branches have it."""
         key = (pin.path, pin.version, self._head.snapshot.manifest.schema.id)
-        if key not in self._known:
-            self._known[key] = self._read(pin, type_)
-        return self._known[key]
+        states = self._known.states
+        if key not in states:
+            states[key] = self._read(pin, type_)
+        if is_deep and key not in self._known.whole:
+            states[key] = self._read_whole(pin, states[key])
+            self._known.whole.add(key)
+        return states[key]
 
     def _read(self, pin: Pin, type_: AnyType) -> _State:
         table = Table(self._session.handles, pin.path, pin.version)
@@ -202,9 +211,22 @@ class BranchPlanner:
             return _State(tuple(faults), {}, 0)
         return _State((), {**bad, **dict(_useless_indexes(table, bad))}, table.count())
 
+    def _read_whole(self, pin: Pin, state: _State) -> _State:
+        """What reading every column shows of a version whose ids can be read."""
+        if state.faults:
+            return state
+        found = column_faults(Table(self._session.handles, pin.path, pin.version), self._known.decoded)
+        return _State(tuple(f"{one.place}: {one.reason}" for one in found), {}, 0) if found else state
 
-Known: TypeAlias = dict[tuple[str, int, str], _State]
-"""What was read of versions so far: by path, number, and the schema whose columns they should have."""
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was read of versions so far: by path, number, and the schema whose columns they should have."""
+
+    states: dict[tuple[str, int, str], _State] = field(default_factory=dict)
+    whole: set[tuple[str, int, str]] = field(default_factory=set)
+    """Those of which every column was read."""
+    decoded: Decoded = field(default_factory=dict)
 
 
 def _recounted(pin: Pin, state: _State) -> Pin:

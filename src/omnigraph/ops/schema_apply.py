@@ -1,7 +1,7 @@
 """Change the schema: planned, checked against the rows that are there, applied in one commit or not at all."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, Move, NewTable
@@ -16,7 +16,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.schema_copy import copy_schema
-from omnigraph.ops.schema_purge import forget, holders, purged, purges_of
+from omnigraph.ops.schema_purge import forget, holders, purged, purges_of, told_of_tags
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.accept import load_schema
@@ -118,9 +118,20 @@ class SchemaResult:
 def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = False) -> MigrationPlan:
     """What it takes to get from the accepted schema to another; nothing is changed, and rows are not looked at."""
     session.allow(Action.SCHEMA_APPLY)
-    old = session.catalog(session.head().snapshot)
-    plan = plan_migration(old, load_schema(source))
-    return losing(plan) if allows_data_loss else plan
+    snapshot = session.head().snapshot
+    old, new = session.catalog(snapshot), load_schema(source)
+    plan = plan_migration(old, new)
+    if not allows_data_loss:
+        return plan
+    plan = losing(plan)
+    if not plan.loses_data or not plan.is_supported:
+        return plan
+    change = changes_between(old, assign_identities(new, old, first=old.next_identity))
+    return _noted(plan, told_of_tags(session, purges_of(snapshot, change)))
+
+
+def _noted(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
+    return replace(plan, notes=(*plan.notes, *notes))
 
 
 def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
@@ -163,9 +174,10 @@ def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
     findings = check_rows(View(old, session.tables(snapshot)), new, plan, change)
     if findings.violations:
         raise SchemaUnfitError(findings.violations[:MOST_SHOWN], len(findings.violations))
+    lost = purges_of(snapshot, change) if call.allows_data_loss else ()
+    plan = _noted(plan, told_of_tags(session, lost))
     commit_id = _publish(session, call, head, new, change)
     copy_schema(session, call.source.text)
-    lost = purges_of(snapshot, change) if call.allows_data_loss else ()
     held_by = holders(session, {one.path for one in lost})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 

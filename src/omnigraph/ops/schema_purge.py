@@ -4,9 +4,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.dropped import Purge
+from omnigraph.commit.floor import CommitCollectedError
 from omnigraph.commit.plan import Move
 from omnigraph.commit.publisher import lay_out
 from omnigraph.commit.records import MAIN, Snapshot
+from omnigraph.commit.refs import CommitMissingError
 from omnigraph.engine.migrating.changes import SchemaChange
 from omnigraph.engine.search.column_words import words_key
 from omnigraph.ops.session import Session
@@ -67,3 +69,24 @@ def holders(session: Session, paths: Collection[str]) -> tuple[str, ...]:
         if name != session.log.branch and any(pin.path in paths for pin in pins.values()):
             found.append(name)
     return tuple(sorted(found))
+
+
+def told_of_tags(session: Session, purges: Sequence[Purge]) -> tuple[str, ...]:
+    """What a drop takes from tagged states of the branch, a note for each tag; to be asked before it is done."""
+    paths = {purge.path for purge in purges}
+    notes = []
+    for tag in session.branches.tags.records() if paths else ():
+        if tag.path != session.log.path:
+            continue  # another branch has that state, and keeps it
+        try:
+            state = session.snapshot(commit_id=tag.commit_id).manifest
+        except (CommitMissingError, CommitCollectedError):
+            continue  # it names nothing any more, as `check` tells
+        names = [
+            f"`{key.partition(':')[2]}`"
+            for key, pin in state.pins.items()
+            if pin.path in paths and pin.path not in state.lost
+        ]
+        if names:
+            notes.append(f"the tag `{tag.name}` loses {' and '.join(names)}: no row of it can be read there any more")
+    return tuple(notes)

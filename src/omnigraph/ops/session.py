@@ -10,7 +10,7 @@ from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Snapshot
-from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, holder
+from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
 from omnigraph.engine.tables.read_cache import ReadCache
@@ -187,10 +187,17 @@ class Session:
             raise ReadOnlyError(self.uri)
 
     def _tagged(self, name: str) -> tuple[ManifestLog, Snapshot]:
-        """The state that a tag names, found in the journal of its branch, which may have been deleted."""
+        """The state that a tag names, found in the journal of its branch, which may have been deleted.
+
+        A number that is no tag is a version of the branch's manifest.
+        """
         try:
             record = self.branches.tags.record(name)
         except TagMissingError:
+            if name.isascii() and name.isdigit():
+                head = self._looked(ManifestLog.newest_readable)
+                snapshot = at_version(self.log, head, int(name))
+                return holder(self.log, head, snapshot), snapshot
             raise CommitMissingError(name, self.log.branch) from None
         self.allow(Action.READ, record.branch)
         log = self.branches.journal(record.branch, record.path)

@@ -19,7 +19,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 GraphId = Annotated[str, Path(description="The graph's name on this server.", max_length=63)]
 BranchName = Annotated[str, Query(description="The branch.", max_length=256)]
-CommitId = Annotated[str | None, Query(description="The state that this commit made.", max_length=64)]
+CommitId = Annotated[str | None, Query(description="The state of a commit, tag or manifest version.", max_length=64)]
 Instant = Annotated[
     str | None, Query(description="The state at this time, such as 2026-01-31T12:00:00Z.", max_length=64)
 ]

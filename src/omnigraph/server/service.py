@@ -16,6 +16,7 @@ from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
+from omnigraph.server.caretaker import Caretaker
 from omnigraph.server.hosting import Hosted, Hosting
 from omnigraph.server.metrics import Metrics
 from omnigraph.storage.requests import process_requests
@@ -73,6 +74,8 @@ class Service:
     admission: Admission
     metrics: Metrics = field(default_factory=Metrics)
     is_draining: bool = False
+    caretaker: Caretaker | None = None
+    """Who optimises the graphs meanwhile, if anybody does."""
 
     @classmethod
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
@@ -83,6 +86,9 @@ class Service:
         service = cls(
             config=config, runtime=runtime, hosting=hosting, tokens=tokens, admission=Admission(config.limits)
         )
+        if config.maintenance is not None:
+            service.caretaker = Caretaker(hosting.graphs.values(), config.maintenance)
+            service.caretaker.start()
         _declare(service)
         return service
 
@@ -146,6 +152,8 @@ class Service:
 
     def close(self) -> None:
         """Wait for what runs."""
+        if self.caretaker is not None:
+            self.caretaker.stop()
         self.admission.close()
 
 

@@ -14,8 +14,16 @@ from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of
 from omnigraph.storage.store import Store
 
 CACHED_HANDLES = 512
-_DAMAGED = ("not appear to be a Lance file", "lance-table/src/io/deletion.rs")
-"""What the text of Lance's errors says of a data file or a deletion file that is not one any more."""
+_DAMAGED = (
+    "not appear to be a Lance file",
+    "Encountered corrupt file",
+    "rust/lance-encoding/src/",
+    "rust/lance-table/src/io/deletion.rs",
+)
+"""What the text of Lance's errors says of a data file or a deletion file that is not one any more, or not all of it.
+
+Whatever a decoder refuses is the file's fault: it is handed what the file holds, and nothing that was asked.
+"""
 PANIC = "PanicException"
 """What a fault inside of Lance itself arrives as, such as that of a data file without a byte."""
 
@@ -36,7 +44,7 @@ class PinUnreadableError(OmnigraphError):
     def __str__(self) -> str:
         return (
             f"version {self.version} of the table {self.path} can't be read ({self.reason});"
-            " its files were removed or damaged outside of omnigraph: run `omnigraph repair`"
+            " its files were removed or damaged outside of omnigraph: run `omnigraph repair --deep`"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from lance.file import LanceFileReader
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.dataset import ADDRESS, Table, is_blob
+from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
 from omnigraph.storage.layout import detached_file, is_detached, version_file, version_number
@@ -218,6 +219,38 @@ def deletion_faults(table: Table) -> list[Fault]:
             reason = f"it leaves {living:,} rows, and should leave {fragment.rows - fragment.deleted:,}"
             faults.append(Fault(kind=FaultKind.UNREADABLE, place=key, reason=reason))
     return faults
+
+
+Decoded: TypeAlias = dict[tuple[str, Fragment, tuple[int, ...]], str | None]
+"""Why the columns of a fragment can't be read, or None where they can: by table, fragment and numbers of columns."""
+
+
+def column_faults(table: Table, known: Decoded) -> list[Fault]:
+    """The fragments of which a value of any column can't be read; of large values only the pointers are.
+
+    Every row is read, batch by batch, but of fragments of which `known` tells already: versions share most of theirs.
+    """
+    numbers = tuple(map(table.field_number, table.schema.names))
+    faults = []
+    for fragment in table.fragments():
+        key = (table.path, fragment, numbers)  # with its deletions: what only deleted rows need is not read
+        if key not in known:
+            known[key] = _undecodable(table, fragment)
+        reason = known[key]
+        if reason is not None:
+            place = f"{table.path}/data/{fragment.files[0]}" if len(fragment.files) == 1 else table.path
+            faults.append(Fault(kind=FaultKind.UNREADABLE, place=place, reason=reason))
+    return faults
+
+
+def _undecodable(table: Table, fragment: Fragment) -> str | None:
+    try:
+        with damage_of(table.path):
+            for _ in table.batches(fragments=[fragment.number]):
+                pass  # Lance sees to it that what it decodes is what it should be, texts too
+    except DamagedError as error:
+        return error.reason
+    return None
 
 
 def blob_faults(table: Table, listing: Listing) -> list[Fault]:

@@ -78,7 +78,7 @@ def is_io(error: Exception) -> bool:
 
 def reason_of(error: Exception) -> str:
     """The first line of an error of Lance, without the place in its source."""
-    return str(error).split("\n", 1)[0].split(", /home", 1)[0]
+    return str(error).split("\n", 1)[0].split(", /home", 1)[0].removeprefix("External error: ")
 
 
 def process_requests() -> dict[str, int]:

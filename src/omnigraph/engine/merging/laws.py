@@ -56,7 +56,7 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
 def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conflicts: Conflicts) -> None:
     """Edges that one side made or turned, whose ends the other one deleted."""
     other = sides.other(side)
-    before, after = sides.version(sides.base, edge), sides.version(sides.view(side), edge)
+    after = sides.version(sides.view(side), edge)
     if after is None or not sides.has_changed(side, edge):
         return
     hit: set[str] = set()
@@ -64,28 +64,31 @@ def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conf
     gone = {node.name: _deleted(sides, node, other) for _, node in ends}
     if not any(len(ids) for ids in gone.values()):
         return
-    positions = None
-    if before is not None:
-        found = sides.differences(edge, before, after)
-        positions = np.concatenate([found.inserted, found.later])
     columns = [ID, SRC, DST]
-    rows = after.table.scan(columns) if positions is None else rows_at(after.table, positions, columns)
-    for column, node in ends:
-        is_hit = is_among(rows.column(column), gone[node.name])
-        hit.update(rows.column(ID).filter(pa.array(is_hit)).to_pylist())
+    for base in sides.bases:
+        before = sides.version(base, edge)
+        if before is None:
+            rows = after.table.scan(columns)
+        else:
+            found = sides.differences(edge, before, after)
+            rows = rows_at(after.table, np.concatenate([found.inserted, found.later]), columns)
+        for column, node in ends:
+            is_hit = is_among(rows.column(column), gone[node.name])
+            hit.update(rows.column(ID).filter(pa.array(is_hit)).to_pylist())
     if hit:
         _add_orphans(pending, edge, sorted(hit), (sides.names[side], sides.names[other]), conflicts)
 
 
 def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
-    """The ids of nodes that a side deleted."""
-    before, after = sides.version(sides.base, node), sides.version(sides.view(side), node)
-    if before is None or after is None or not sides.has_changed(side, node):
-        return pa.array([], pa.string())
-    found = sides.differences(node, before, after)
-    if not len(found.deleted):
-        return pa.array([], pa.string())
-    return one_array(rows_at(before.table, found.deleted, [ID]).column(ID))
+    """The ids of nodes that a side deleted, of any of the bases."""
+    ids = [pa.array([], pa.string())]
+    after = sides.version(sides.view(side), node)
+    if after is not None and sides.has_changed(side, node):
+        for before in (sides.version(base, node) for base in sides.bases):
+            found = None if before is None else sides.differences(node, before, after)
+            if before is not None and found is not None and len(found.deleted):
+                ids.append(one_array(rows_at(before.table, found.deleted, [ID]).column(ID)))
+    return pa.concat_arrays(ids).unique()
 
 
 def _add_orphans(

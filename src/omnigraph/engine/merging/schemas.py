@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from omnigraph.commit.records import SchemaRecord
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
+from omnigraph.engine.merging.crossing import Crossed, Ground
 from omnigraph.engine.view import View
 from omnigraph.schema.aliases import Aliases, joined_aliases, renumbered
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
@@ -32,6 +33,11 @@ class Agreed:
     base: View
     ours: View
     theirs: View
+    same: Aliases
+
+    def renumbered(self, view: View) -> View:
+        """Another state with such identities."""
+        return _renumbered(view, self.same)
 
 
 def agreed_schema(
@@ -43,9 +49,9 @@ def agreed_schema(
     same = joined_aliases(*(record.same for record in records))
     views = [_renumbered(view, same) for view in (base, ours, theirs)]
     if others.id in (before.id, mine.id):
-        return Agreed(catalog=views[1].catalog, record=mine, base=views[0], ours=views[1], theirs=views[2])
+        return Agreed(catalog=views[1].catalog, record=mine, base=views[0], ours=views[1], theirs=views[2], same=same)
     if before.id == mine.id:
-        return Agreed(catalog=views[2].catalog, record=others, base=views[0], ours=views[1], theirs=views[2])
+        return Agreed(catalog=views[2].catalog, record=others, base=views[0], ours=views[1], theirs=views[2], same=same)
     first, one, other = (view.catalog for view in views)
     found = merge_schemas(first, one, other, Names(names["ours"], names["theirs"]))
     if not isinstance(found, MergedSchema):
@@ -58,7 +64,49 @@ def agreed_schema(
         base=views[0],
         ours=views[1],
         theirs=views[2],
+        same=same,
     )
+
+
+def several_schemas(ground: Crossed, agreed: Callable[[View], Agreed | Divergent]) -> Agreed | Divergent:
+    """The schema of the merged state where there are several bases; `agreed` gives that from one of them.
+
+    That is the base with the schema that all have together. If there is none, all have to give the same.
+    """
+    chosen = _with_schema_of_all(ground)
+    if chosen is not None:
+        return agreed(chosen)
+    by_schema = {_schema_id(state): state for state in reversed(ground.states)}
+    found = [agreed(state) for state in reversed(by_schema.values())]
+    catalogs = [one.catalog for one in found if isinstance(one, Agreed)]
+    for one in found:
+        if isinstance(one, Divergent):
+            return one
+    if any(catalog != catalogs[0] for catalog in catalogs):
+        message = (
+            "the branches were merged crosswise under several schemas: which of them changed it since is not known"
+        )
+        return Divergent((Conflict(kind=ConflictKind.SCHEMA_DIVERGENCE, table="schema", message=message),))
+    return found[0]
+
+
+def _with_schema_of_all(ground: Ground) -> View | None:
+    """That of the states whose schema the others have, or had before it was changed; None if there is none."""
+    if isinstance(ground, View):
+        return ground
+    first, second = _with_schema_of_all(ground.first), ground.second
+    if first is None or _schema_id(first) == _schema_id(second):
+        return first
+    below = None if ground.below is None else _with_schema_of_all(ground.below)
+    if below is None:
+        return None
+    if _schema_id(second) == _schema_id(below):
+        return first
+    return second if _schema_id(first) == _schema_id(below) else None
+
+
+def _schema_id(view: View) -> str:
+    return view.snapshot.manifest.schema.id
 
 
 def _renumbered(view: View, same: Aliases) -> View:

@@ -54,7 +54,7 @@ def no_changes(type_: AnyType) -> SideChanges:
 
 def all_new(type_: AnyType, version: Version, *, is_elsewhere: bool) -> SideChanges:
     """Of a side whose table the base does not have: every row came."""
-    rows = _Shape(type_, version, is_elsewhere).rows(version.table.scan())
+    rows = Shape(type_, version, is_elsewhere).rows(version.table.scan())
     return replace(no_changes(type_), inserted=rows)
 
 
@@ -65,14 +65,14 @@ def changes_of(
 
     Columns that only a new schema brought count as changed where they say something else than what it fills them with.
     """
-    shape = _Shape(type_, after, is_elsewhere, places=np.concatenate([found.inserted, found.later]))
+    shape = Shape(type_, after, is_elsewhere, places=np.concatenate([found.inserted, found.later]))
     inserted = shape.rows(rows_at(after.table, found.inserted))
     ids = rows_at(before.table, found.deleted, [ID]).column(ID) if len(found.deleted) else pa.array([], pa.string())
     befores, afters, masks = [], [], []
     lost = {name for name in _unknown(type_, after.type) if _gives(after.table, found, name)}
     twins = _twins(before.type, after.type)
     for part in updated_rows(before.table, after.table, found, fills_of(type_, before.type, after.type), twins):
-        old = _Shape(type_, before, is_elsewhere=False, has_addresses=False).rows(part.before)
+        old = Shape(type_, before, is_elsewhere=False, has_addresses=False).rows(part.before)
         new = shape.rows(part.after)
         changed = _changed(type_, before, after, part.changed, old, new)
         lost |= {name for name in _unknown(type_, after.type) if name in part.changed}
@@ -127,7 +127,7 @@ def with_known_values(
     if not names or not changes.after.num_rows:
         return changes
     ids = one_array(changes.after.column(ID))
-    found = _Shape(type_, kept, is_elsewhere=False).rows(rows_of(ids))
+    found = Shape(type_, kept, is_elsewhere=False).rows(rows_of(ids))
     places = places_among(ids, found.column(ID))
     after = changes.after
     for name in names:
@@ -180,7 +180,7 @@ def column_in(type_: AnyType, other: AnyType, name: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class Shape:
     """How the rows of one version become pending rows of the type."""
 
     type: AnyType
@@ -191,6 +191,7 @@ class _Shape:
     """Where its rows lie among those that live, in any order; without them rows with blobs are looked up by id."""
 
     def rows(self, rows: pa.Table) -> pa.Table:
+        """Rows that were read, in the columns of the type."""
         blobs = self._references(rows)
         columns = []
         for field in pending_schema(self.type):

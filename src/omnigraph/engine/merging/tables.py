@@ -9,13 +9,12 @@ from omnigraph.commit.records import Pin, Snapshot
 from omnigraph.engine.differences import Differences, differences
 from omnigraph.engine.merging.blobs import TwoTables
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, value_text
+from omnigraph.engine.merging.crossing import Bases, BaseTable, Crossed
 from omnigraph.engine.merging.places import addresses_of, replaced_ids, rows_of
 from omnigraph.engine.merging.schemas import Side, dropped_but_changed, lost_property, rules_differ, types_of
 from omnigraph.engine.merging.sides import (
     SideChanges,
     Version,
-    all_new,
-    changes_of,
     fills_of,
     no_changes,
     with_known_values,
@@ -44,7 +43,10 @@ class MergedTable:
     rows: RowMerge | None = None
     bytes: TwoTables | None = None
     checked: pa.Table | None = None
-    """Rows that the version has already, and that were not made under the rules of the merged state."""
+    """Rows that the version has already, and that may break the rules of the merged state.
+
+    They were made under others; or the other side deleted them, with the edges at them, and they stay.
+    """
     replaced: pa.Array | None = None
     """The ids of rows that the version has, and that others take the place of, or that go."""
     addresses: Addresses | None = None
@@ -79,6 +81,8 @@ class Sides:
     catalog: Catalog
     """The schema of the merged state."""
     strategy: Side | None = None
+    crossed: Crossed | None = None
+    """All the bases, where there are several; `base` is one of them."""
     _found: dict[tuple[str, int, str, int], Differences] = field(default_factory=dict, repr=False)
     _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
 
@@ -94,9 +98,33 @@ class Sides:
         twin = known.get(type_.identity)
         return None if twin is None else Version(type=twin, table=view.table(twin))
 
+    @property
+    def bases(self) -> tuple[View, ...]:
+        """The base; of branches that were merged crosswise, all of them."""
+        return (self.base,) if self.crossed is None else self.crossed.states
+
+    def base_table(self, type_: AnyType) -> BaseTable | None:
+        """A type's table as both sides had it."""
+        return self._tables.table(self.crossed or self.base, type_)
+
+    def changes(self, type_: AnyType, base: BaseTable | None, side: Side, *, is_elsewhere: bool) -> SideChanges:
+        """What a side has done to a table."""
+        if base is not None and base.rows is None and not self.has_changed(side, type_):
+            return no_changes(type_)
+        version = self.version(self.view(side), type_)
+        assert version is not None  # noqa: S101 - only tables that both sides have are compared
+        return self._tables.changes(type_, base, BaseTable(version=version), is_elsewhere=is_elsewhere)
+
+    @property
+    def _tables(self) -> Bases:
+        return Bases(self.version, self.differences)
+
     def has_changed(self, side: Side, type_: AnyType) -> bool:
-        """Whether a side changed what a table says, or at least may have."""
-        old, new = self.version(self.base, type_), self.version(self.view(side), type_)
+        """Whether a side changed what a table says, or at least may have, since one of the bases."""
+        return any(self._has_changed_since(base, side, type_) for base in self.bases)
+
+    def _has_changed_since(self, base: View, side: Side, type_: AnyType) -> bool:
+        old, new = self.version(base, type_), self.version(self.view(side), type_)
         if old is None or new is None:
             return old is not new
         touched = self.touched[side]
@@ -139,14 +167,15 @@ def _merged(sides: Sides, type_: AnyType, conflicts: Conflicts) -> MergedTable:
         return _whole(sides, type_, "theirs" if ours is None else "ours")
     if _is_same(ours, theirs) or not (sides.has_changed("theirs", type_) or _is_to_check(sides, type_, "ours")):
         return _whole(sides, type_, "ours")
-    base = sides.version(sides.base, type_)
+    base = sides.base_table(type_)
     # Ours may have been compacted and indexed since, and nothing else: rows are brought to it, so that this stays.
-    if base is not None and _is_same(base, ours) and not _is_to_check(sides, type_, "theirs"):
+    is_base = base is not None and base.rows is None and _is_same(base.version, ours)
+    if is_base and not _is_to_check(sides, type_, "theirs"):
         return _whole(sides, type_, "theirs")
     fitting: list[Side] = [
         side for side, one in zip(_SIDES, (ours, theirs), strict=True) if _columns(one.type, type_) is None
     ]
-    return _by_rows(sides, type_, fitting[0] if fitting else "ours", conflicts)
+    return _by_rows(sides, type_, base, fitting[0] if fitting else "ours", conflicts)
 
 
 def _is_to_check(sides: Sides, type_: AnyType, side: Side) -> bool:
@@ -175,13 +204,14 @@ def _pin(sides: Sides, version: Version, side: Side) -> Pin:
     return sides.view(side).snapshot.pin(version.type.table_key)
 
 
-def _by_rows(sides: Sides, type_: AnyType, side: Side, conflicts: Conflicts) -> MergedTable:
+def _by_rows(sides: Sides, type_: AnyType, together: BaseTable | None, side: Side, conflicts: Conflicts) -> MergedTable:
     """The version of one side, with what the other one changed."""
     other = sides.other(side)
-    base = sides.version(sides.base, type_)
+    # Where rows lay in a base that is several is not known: they are looked up.
+    base = None if together is None or together.rows is not None else together.version
     kept, taken = _version(sides, type_, side), _version(sides, type_, other)
-    mine = _changes(sides, type_, base, kept, side, is_elsewhere=False)
-    theirs = _changes(sides, type_, base, taken, other, is_elsewhere=True)
+    mine = sides.changes(type_, together, side, is_elsewhere=False)
+    theirs = sides.changes(type_, together, other, is_elsewhere=True)
     for changes, changer in ((mine, side), (theirs, other)):
         for name in changes.lost:
             told = lost_property(type_, name, sides.names[sides.other(changer)], sides.names[changer])
@@ -209,7 +239,7 @@ def _by_rows(sides: Sides, type_: AnyType, side: Side, conflicts: Conflicts) -> 
         bytes=tables,
         replaced=replaced,
         addresses=addresses_of(replaced, base, kept, *found),
-        checked=_unchecked(mine, rows) if _is_to_check(sides, type_, side) else None,
+        checked=_unchecked(mine, rows, is_all=_is_to_check(sides, type_, side)),
         inserted=inserted,
         updated=rows.put.num_rows - inserted,
         deleted=len(rows.deleted),
@@ -222,8 +252,10 @@ def _found(sides: Sides, type_: AnyType, base: Version, side: Side) -> Differenc
     return sides.differences(type_, base, _version(sides, type_, side))
 
 
-def _unchecked(mine: SideChanges, rows: RowMerge) -> pa.Table:
-    """What the kept side put, as far as it stays."""
+def _unchecked(mine: SideChanges, rows: RowMerge, *, is_all: bool) -> pa.Table:
+    """What the kept side put, as far as it stays; or only what it put and the other one deleted."""
+    if not is_all:
+        return mine.after.filter(pa.array(is_among(mine.after.column(ID), rows.spared)))
     put = pa.concat_tables([mine.inserted, mine.after])
     gone = pa.concat_arrays([one_array(rows.put.column(ID)), rows.deleted])
     return put.filter(pa.array(~is_among(put.column(ID), gone)))
@@ -234,17 +266,6 @@ def _known(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:
     fresh = int(theirs.inserted.num_rows) - int(is_among(theirs.inserted.column(ID), mine.inserted.column(ID)).sum())
     revived = int(is_among(put.column(ID), mine.deleted).sum())
     return int(put.num_rows) - fresh - revived
-
-
-def _changes(
-    sides: Sides, type_: AnyType, base: Version | None, version: Version, side: Side, *, is_elsewhere: bool
-) -> SideChanges:
-    if base is None:  # both got the type from elsewhere, after a base that is one of several
-        return all_new(type_, version, is_elsewhere=is_elsewhere)
-    if not sides.has_changed(side, type_):
-        return no_changes(type_)
-    found = sides.differences(type_, base, version)
-    return changes_of(type_, base, version, found, is_elsewhere=is_elsewhere)
 
 
 def _told(sides: Sides, type_: AnyType, side: Side, clash: Clash) -> Iterator[Conflict]:

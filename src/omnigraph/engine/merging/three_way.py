@@ -45,6 +45,8 @@ class RowMerge:
     put: pa.Table
     deleted: pa.Array
     clashes: tuple[Clash, ...]
+    spared: pa.Array
+    """The ids of rows that stay although the other side deleted them, because the kept side is preferred."""
 
 
 def three_way(
@@ -63,10 +65,12 @@ def three_way(
     merge = _Merge(type_, kept, taken, prefer, same_blobs or _no_blobs)
     put = [*merge.inserts(), *merge.updates()]
     deleted = merge.deletes()
+    is_spared = is_among(taken.deleted, kept.after.column(ID)) & (prefer == "kept")
     return RowMerge(
         put=pa.concat_tables([kept.inserted.slice(0, 0), *put]).combine_chunks(),
         deleted=deleted,
         clashes=tuple(merge.clashes),
+        spared=taken.deleted.filter(pa.array(is_spared)),
     )
 
 

@@ -1,0 +1,61 @@
+"""Maintenance in the background of a server: a reconciler for each graph that may be written, if the settings ask."""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.ops.open import open_session
+from omnigraph.ops.reconcile import ReconcilePolicy, Reconciler
+from omnigraph.server.hosting import Hosted
+from omnigraph.telemetry import log
+
+_SECONDS_TO_STOP = 5.0
+
+
+class Caretaker:
+    """Looks after graphs in threads of its own, until it is stopped. It is nobody's actor: no policy is asked."""
+
+    def __init__(self, graphs: Iterable[Hosted], policy: ReconcilePolicy) -> None:
+        policy.check()
+        self._policy = policy
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._running: list[Reconciler] = []
+        self._threads = [
+            threading.Thread(target=self._look_after, args=(hosted,), name=f"maintain {hosted.id}", daemon=True)
+            for hosted in graphs
+            if not hosted.config.is_read_only
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let what is being worked on be finished, and don't wait for it for long: a crash would do no harm either."""
+        with self._lock:
+            self._stopped.set()
+            for reconciler in self._running:
+                reconciler.stop()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(_SECONDS_TO_STOP)
+
+    def _look_after(self, hosted: Hosted) -> None:
+        runtime = replace(hosted.runtime, policy=None)
+        while not self._stopped.is_set():
+            try:
+                session = open_session(hosted.config.uri, is_read_only=False, runtime=runtime)
+            except OmnigraphError as error:
+                log.warning("maintenance of the graph %s is tried again later: %s", hosted.id, error)
+                self._stopped.wait(self._policy.every_seconds)
+                continue
+            reconciler = Reconciler(session, self._policy)
+            with self._lock:
+                self._running.append(reconciler)
+                if self._stopped.is_set():
+                    reconciler.stop()
+            reconciler.run()
+            return

@@ -1,0 +1,222 @@
+"""Cleanup and the journals of branches that were merged or deleted, or whose manifest was damaged."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from branching import branch, put
+from collecting import (
+    DAY,
+    again,
+    collect,
+    content,
+    content_files,
+    looked_at,
+    needed,
+    pass_time,
+    readable,
+    small_world,
+)
+from omnigraph.ops.branch import delete_branch
+from omnigraph.ops.check import CheckCall, check
+from omnigraph.ops.history import list_commits
+from omnigraph.ops.merge import MergeCall, merge
+from omnigraph.ops.session import Session
+from omnigraph.ops.tag import create_tag
+from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.runtime import Runtime
+from omnigraph.storage.layout import MANIFEST
+from worlds import FAST
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """A row that said 1, 2 and 3."""
+    session = small_world(tmp_path / "g")
+    for number in (1, 2, 3):
+        put(session, {"a": number})
+    return session
+
+
+def delete(session: Session, row: str) -> None:
+    write_tables(session, [TableWrite(table_key="node:A", delete=[row])], operation="delete", actor="test")
+
+
+def test_what_was_merged_by_way_of_a_deleted_branch_does_not_come_back(session: Session) -> None:
+    side, middle, third = (branch(session, name) for name in ("side", "middle", "third"))
+    put(third, {"t": 1})
+    put(middle, {"m": 1})
+    merge(session, MergeCall(source="third", into="middle"))
+    put(side, {"s": 1})
+    merge(session, MergeCall(source="third", into="side"))
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    delete(session, "t")
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+
+    merge(again(session), MergeCall(source="side"))
+
+    assert content(session, again(session).snapshot())["node:A"] == {"a": 3, "b": 1, "m": 1, "s": 1}
+
+
+def test_what_was_merged_by_way_of_a_branch_of_a_branch_does_not_come_back(session: Session) -> None:
+    side = branch(session, "side")
+    put(side, {"t": 1})
+    put(branch(session, "middle", "side"), {"m": 1})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    delete(session, "t")
+    put(side, {"s": 1})
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+
+    merge(again(session), MergeCall(source="side"))
+
+    assert content(session, again(session).snapshot())["node:A"] == {"a": 3, "b": 1, "m": 1, "s": 1}
+
+
+def test_a_merged_and_deleted_branch_keeps_its_journal_and_none_of_its_rows(session: Session) -> None:
+    put(branch(session, "side"), {"s": 1})
+    middle = branch(session, "middle")
+    for number in (1, 2):
+        put(middle, {"m": number})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    put(session, {"b": 2})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session)
+
+    there = looked_at(session.uri)
+    used = needed(session.uri, there.snapshot()) | needed(session.uri, there.on("side").snapshot())
+    fork = there.on("side").log.last().snapshot.manifest.fork
+    assert fork is not None
+    used |= needed(session.uri, there.snapshot(commit_id=fork.commit_id))
+    assert content_files(session.uri) - used == set()
+    assert there.branches.journal("middle", middle.log.path).last().snapshot.commit.seq == 5
+
+
+def test_what_is_collected_of_a_deleted_branch_is_told_as_collected(session: Session) -> None:
+    old = branch(session, "old")
+    for number in (4, 5, 6):
+        put(old, {"a": number})
+    create_tag(session, "last", ref="old", actor="test")
+    delete_branch(session, "old")
+    put(branch(session, "new", "last"), {"a": 7})
+    put(session, {"b": 1})
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+
+    assert readable(session, "new") == [7, 6, 3]
+    assert check(looked_at(session.uri), CheckCall()).findings == ()
+
+
+def test_what_was_collected_of_a_deleted_branch_stays_so(session: Session) -> None:
+    old = branch(session, "old")
+    for number in (4, 5, 6):
+        put(old, {"a": number})
+    create_tag(session, "last", ref="old", actor="test")
+    delete_branch(session, "old")
+    put(branch(session, "new", "last"), {"a": 7})
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+    put(session, {"b": 1})
+    put(session, {"b": 2})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(again(session), keep=10)
+
+    assert readable(session, "new") == [7, 6, 3]
+
+
+def test_a_deleted_branch_is_told_once_what_goes(session: Session) -> None:
+    old = branch(session, "old")
+    for number in (4, 5):
+        put(old, {"a": number})
+    create_tag(session, "last", ref="old", actor="test")
+    delete_branch(session, "old")
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+    put(session, {"b": 1})
+    put(session, {"b": 2})
+    pass_time(session.uri, 2 * DAY)
+    told = old.log.last()
+
+    done = collect(again(session))
+
+    assert (told.snapshot.manifest.floor.epoch, done.epoch) == (1, 2)
+    assert old.log.last().snapshot.manifest_version == told.snapshot.manifest_version
+
+
+def test_a_merge_is_refused_when_a_journal_that_is_gone_may_come_from_the_other_branch(session: Session) -> None:
+    side = branch(session, "side")
+    put(side, {"t": 1})
+    middle = branch(session, "middle", "side")
+    put(middle, {"m": 1})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    delete(session, "t")
+    shutil.rmtree(Path(session.uri, middle.log.path))
+
+    with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
+        merge(again(session), MergeCall(source="side"))
+
+
+@pytest.mark.parametrize("way", ["third", "side"])
+def test_a_merge_is_refused_when_a_journal_that_is_gone_may_hide_what_was_merged(session: Session, way: str) -> None:
+    side, third = branch(session, "side"), branch(session, "third")
+    put(third, {"t": 1})
+    put(side, {"s": 1})
+    merge(session, MergeCall(source="third", into="side"))
+    middle = branch(session, "middle", way)
+    put(middle, {"m": 1})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    delete(session, "t")
+    shutil.rmtree(Path(session.uri, middle.log.path))
+
+    with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
+        merge(again(session), MergeCall(source="side"))
+
+
+def tear_newest(session: Session, path: str = MANIFEST) -> None:
+    """Damage the newest version of a manifest; the newest has the first name."""
+    newest = min(Path(session.uri, path, "_versions").glob("*.manifest"))
+    newest.write_bytes(newest.read_bytes()[:10])
+
+
+@pytest.mark.parametrize("name", ["main", "side"])
+def test_what_was_collected_stays_so_when_the_manifest_that_says_it_is_damaged(session: Session, name: str) -> None:
+    side = branch(session, "side")
+    for number in (4, 5, 6):
+        put(session, {"a": number})
+        put(side, {"b": number})
+    create_tag(session, "first", ref=f"{name}@{list_commits(session.on(name))[2].id}", actor="test")
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+    kept = readable(session, name)
+    tear_newest(session, session.on(name).log.path)
+
+    og.repair_graph(session.uri, confirm=True, force=True, actor="test", runtime=Runtime(options=FAST))
+
+    assert kept == [6, 4, 3]
+    assert [seq for seq in readable(session, name) if seq] == [7, 6, 4, 3]  # the empty tables of 0 are always there
+    assert {one.code for one in check(looked_at(session.uri), CheckCall()).findings} == {"version_aside"}
+    assert collect(again(session), keep=10).has_failed is False
+
+
+def test_all_that_is_there_can_be_read_when_a_manifest_went_back_and_nothing_was_collected(session: Session) -> None:
+    put(session, {"a": 4})
+    tear_newest(session)
+
+    og.repair_graph(session.uri, confirm=True, force=True, actor="test", runtime=Runtime(options=FAST))
+
+    assert readable(session) == [4, 3, 2, 1, 0]
