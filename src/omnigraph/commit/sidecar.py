@@ -180,6 +180,11 @@ class Lease:
         except ObjectExistsError:
             if self._take_over() != self._sidecar:
                 raise
+        except Exception:
+            raise
+        except BaseException:  # an interrupt: it may be there, and nobody else has begun anything under it
+            self.disarm()
+            raise
         self._thread = threading.Thread(target=self._beat, name=f"lease-{self._sidecar.id}", daemon=True)
         self._thread.start()
 

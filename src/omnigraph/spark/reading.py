@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import Armed, arm
+from omnigraph.commit.publisher import Armed, abandon, arm
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.engine.bulk.quarantine import Rejects
 from omnigraph.engine.bulk.refusals import Inputs
@@ -16,7 +16,7 @@ from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.faults import ArmedFaults, Faults, NoFaults
 from omnigraph.ops.load import OPERATION
 from omnigraph.ops.load_call import LoadCall
-from omnigraph.ops.load_inputs import LoadInput, expand_inputs, type_of
+from omnigraph.ops.load_inputs import LoadInput, OneInput, expand_inputs, type_of
 from omnigraph.ops.load_reading import is_repeatable, unit_of
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import AnyType
@@ -24,7 +24,7 @@ from omnigraph.schema.codec import encode_catalog
 from omnigraph.spark.load_spec import FRAME_SPLITS, JOB_BITS, MOST_FRAMES, FrameSource, LoadSpec, check_parts
 from omnigraph.spark.phases import Phases
 from omnigraph.spark.pieces import piece_rows
-from omnigraph.spark.splits import TARGET_BYTES, lines_before, plan_splits, spooled
+from omnigraph.spark.splits import TARGET_BYTES, Split, lines_before, plan_splits, spooled
 from omnigraph.spark.suspects import Fetched
 from omnigraph.spark.task import Done, decode_rejected
 
@@ -95,12 +95,22 @@ class SparkInput:
         check_parts("the files", len(splits))
         check_parts("the DataFrames", len(self.frames), MOST_FRAMES)
         armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=keeps_staged)
-        phases = Phases(session.store, armed)
+        try:
+            phases = Phases(session.store, armed)
+            self._spec = self._specified(phases.operation_id, inputs, splits)
+        except BaseException:  # an interrupt too: nothing was written yet
+            abandon(session.log, armed, ())
+            raise
+        return armed, phases
+
+    def _specified(self, operation_id: str, inputs: Sequence[OneInput], splits: Sequence[Split]) -> LoadSpec:
+        """What every task is told."""
+        session, call = self._session, self.call
         now = int(session.runtime.clock.now().timestamp() * 1000)
-        self._spec = LoadSpec(
+        return LoadSpec(
             uri=session.uri,
             storage=tuple(sorted((session.store.lance_options or {}).items())),
-            operation_id=phases.operation_id,
+            operation_id=operation_id,
             catalog=encode_catalog(self.catalog),
             pins={key: (pin.path, str(pin.version)) for key, pin in self._head.snapshot.pins.items()},
             blobs=session.blob_sources,
@@ -112,7 +122,6 @@ class SparkInput:
             first_id=(now << JOB_BITS | secrets.randbits(JOB_BITS)) << (80 - JOB_BITS),
             faults=_for_tasks(session.runtime.faults),
         )
-        return armed, phases
 
     def take_over(self, done: Sequence[Done], rejects: Rejects) -> set[str]:
         """Where the splits lie in their inputs, and what was refused; the types that records were refused of."""

@@ -1,0 +1,27 @@
+"""A write that is interrupted while it announces itself leaves no announcement."""
+
+from pathlib import Path
+
+import pytest
+
+from collecting import small_world
+from omnigraph.commit.publisher import arm
+from omnigraph.ops.operations import list_operations
+
+
+def test_an_interrupt_behind_the_put_of_a_sidecar_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = small_world(tmp_path / "g")
+    objects = type(session.store.objects)
+    put = objects.put_if_absent
+
+    def interrupted(_self: object, key: str, data: bytes) -> str:
+        put(session.store.objects, key, data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(objects, "put_if_absent", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        arm(session.log, session.head(), operation="load", actor="ada")
+
+    assert list_operations(session).pending == ()
+    assert list((tmp_path / "g" / "__recovery").glob("*")) == []
