@@ -51,7 +51,7 @@ cli = LazyGroup(
         "load": Lazy("omnigraph.cli.load:command", "Load files into a graph, in one commit."),
         "mutate": Lazy("omnigraph.cli.mutate:command", "Change a graph by a query, in one commit."),
         "optimize": Lazy("omnigraph.cli.optimize:command", "Merge small files, complete indexes; no row changes."),
-        "policy": Lazy("omnigraph.cli.policy:group", "Check policies of a server, and ask them."),
+        "policy": Lazy("omnigraph.cli.policy:group", "Check policies, and ask them."),
         "query": Lazy("omnigraph.cli.query:command", "Ask a graph by a query."),
         "repair": Lazy("omnigraph.cli.repair:command", "Go back to what can be read, where tables are damaged."),
         "schema": Lazy("omnigraph.cli.schema:group", "Work with schemas."),

@@ -13,7 +13,10 @@ from omnigraph.cli.render import print_json, print_text
 @click.argument("directory")
 @json_option
 def command(*, directory: str, as_json: bool) -> int:
-    """Check the policies of a directory: that they are Cedar, and speak of nothing that there is not."""
+    """Check the policies of a directory.
+
+    They must be Cedar, and speak of nothing that there is not.
+    """
     names = [str(name) for name in omnigraph.CedarPolicies.load(Path(directory)).names.values()]
     if as_json:
         print_json({"ok": True, "policies": names})

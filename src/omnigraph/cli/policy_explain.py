@@ -32,7 +32,10 @@ def command(
     query: str | None,
     as_json: bool,
 ) -> int:
-    """Say whether the policies of a directory let an actor do something, and which of them. Exits with 1 if not."""
+    """Say whether an actor may do something, and why.
+
+    The policies of a directory are asked, and those that led to the answer are named. Exits with 1 if it may not.
+    """
     who = Actor(name=actor, groups=frozenset(groups))
     access = Access(actor=who, action=Action(wanted), branch=branch, query=query)
     decision = omnigraph.CedarPolicies.load(Path(directory)).decide(graph, access)
