@@ -157,7 +157,7 @@ def tour() -> None:
         writing()
         branching()
         os.chdir(ROOT)
-    print("\nThat is all there is so far. Cleaning up and the server come next.")
+    print("\nThat is the tour. Cleaning up, copies, repair and the server are in the how-to pages of docs/index.md.")
     print("docs/tutorial/first-graph.md goes through it slowly; README.md says what works and what does not.")
 
 
