@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -586,6 +587,11 @@ def test_a_fence_whose_response_is_lost_is_finished_by_the_next_pass(
 # --- the proxy itself ------------------------------------------------------------------------------
 
 
+def put_if_it_can(session: Session, key: str) -> None:
+    with suppress(StoreUnavailableError):
+        session.store.objects.put(key, b"1")
+
+
 def test_the_proxy_ends_at_once_even_while_it_holds_a_request(server: dict[str, str]) -> None:
     began = time.monotonic()
     fault = Fault(Act.DELAY, "PUT", "/held")
@@ -593,7 +599,8 @@ def test_the_proxy_ends_at_once_even_while_it_holds_a_request(server: dict[str, 
         options = replace(CALM, storage={**server, "aws_endpoint": proxy.endpoint})
         session = open_session(seeded_world(fresh_uri(), options).uri, is_read_only=True, runtime=runtime(options))
         proxy.plan(fault)
-        thread = threading.Thread(target=session.store.objects.put, args=("held", b"1"))
+        # Whether the held request was still answered depends on the moment of the end; only that it ends is claimed.
+        thread = threading.Thread(target=put_if_it_can, args=(session, "held"))
         thread.start()
         assert fault.arrived.wait(10)
     thread.join(10)
