@@ -34,6 +34,12 @@ def names(graph: og.Graph) -> list[str]:
     return [branch.name for branch in graph.branches.list()]
 
 
+def test_a_graph_that_is_given_first_is_told_to_go_last(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = run("branch", "create", graph.uri, "review/x", capsys=capsys, expected=4)
+
+    assert err.endswith(f"help: there is one at {graph.uri}; the graph is the last argument\n")
+
+
 def test_create_says_what_was_made_from_what(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = run("branch", "create", "review/x", graph.uri, capsys=capsys)
 

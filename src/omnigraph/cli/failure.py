@@ -3,6 +3,8 @@
 import os
 import sys
 import traceback
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -30,18 +32,20 @@ _WAYS_OUT = {
     "query_memory": "OMNIGRAPH_QUERY_MEMORY_BYTES is the budget",
 }
 """What only this door can tell: the command or variable with which an error is avoided, by the error's code."""
+_MANIFEST = "__manifest"
+"""What every graph has: storage/layout.py says so too, which is too heavy to be imported for --help."""
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-def fail(error: Exception, *, as_json: bool) -> int:
-    """Report `error` on stderr, and return the exit code of its kind."""
+def fail(error: Exception, given: Sequence[str], *, as_json: bool) -> int:
+    """Report the `error` of the command `given` on stderr, and return the exit code of its kind."""
     if os.environ.get("OMNIGRAPH_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, OmnigraphError) and error.code == "output_failed":
         discard_output()
     kind = _kind(error)
-    print_error(json_text({"error": _document(error, kind)}, sys.stderr) if as_json else _text(error))
+    print_error(json_text({"error": _document(error, kind)}, sys.stderr) if as_json else _text(error, given))
     return EXIT_CODES[kind]
 
 
@@ -69,10 +73,13 @@ def _document(error: Exception, kind: Kind) -> dict[str, object]:
             return {"code": "internal", "kind": kind.value, "message": _bug(error)}
 
 
-def _text(error: Exception) -> str:
+def _text(error: Exception, given: Sequence[str]) -> str:
     match error:
         case SourceError():
             return render_text(error.source, error.diagnostics, color=use_color("auto", sys.stderr)).rstrip("\n")
+        case OmnigraphError(code="not_a_graph") if (place := _graph_among(given)) is not None:
+            way_out = f"there is one at {_visible(place)}; the graph is the last argument"
+            return f"error: {_visible(str(error))}\nhelp: {way_out}"
         case OmnigraphError(code=code) if code in _WAYS_OUT:
             return f"error: {_visible(str(error))}\nhelp: {_WAYS_OUT[code]}"
         case OmnigraphError():
@@ -86,6 +93,12 @@ def _text(error: Exception) -> str:
             return f"error: {_visible(error.format_message())}"
         case _:
             return f"error: {_visible(_bug(error))}"
+
+
+def _graph_among(given: Sequence[str]) -> str | None:
+    # Whoever gives the graph first has its name taken for that of a branch, a query or a tag.
+    *others, _ = given or [""]
+    return next((one for one in others if Path(one, _MANIFEST).is_dir()), None)
 
 
 def _visible(text: str) -> str:

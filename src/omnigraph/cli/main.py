@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_output()
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the one place where every error becomes an exit code
-        return fail(error, as_json=_wants_json(given))
+        return fail(error, given, as_json=_wants_json(given))
     return result if isinstance(result, int) else 0
 
 
