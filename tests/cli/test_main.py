@@ -294,3 +294,27 @@ def test_version_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> 
     assert document["omnigraph"] == omnigraph.__version__
     assert document["internal_schema_version"] == 4
     assert set(document) == {"omnigraph", "internal_schema_version", "lance", "spark", "python"}
+
+
+def test_every_word_of_other_tools_leads_to_a_command_that_exists() -> None:
+    for command in cli.elsewhere.values():
+        group, _, name = command.partition(" ")
+        found = cli.get_command(click.Context(cli), group)
+
+        assert found is not None, command
+        if name:
+            assert isinstance(found, click.Group), command
+            assert name in found.list_commands(click.Context(found)), command
+    assert not set(cli.elsewhere) & set(cli.lazy)
+
+
+def test_a_word_of_another_tool_is_answered_with_our_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "review"]) == 2
+
+    assert "there is no command `omnigraph merge`; did you mean `branch merge`?" in capsys.readouterr().err
+
+
+def test_the_choices_of_a_missing_option_are_told_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", "people.omni"]) == 2
+
+    assert "Missing option '--mode'. Choose from: append, merge, overwrite\n" in capsys.readouterr().err

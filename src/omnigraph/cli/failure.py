@@ -86,7 +86,9 @@ def _text(error: Exception, given: Sequence[str]) -> str:
             return f"error: {_visible(str(error))}"
         case click.UsageError(ctx=click.Context() as ctx):
             usage = ctx.get_usage().replace("Usage: ", "usage: ", 1)
-            return f"error: {_visible(error.format_message())}\n{usage}\nhelp: {ctx.command_path} --help"
+            # click lists the choices of an option that is missing on lines of their own, behind tabs
+            message = _visible(error.format_message().replace("\n\t", " "))
+            return f"error: {message}\n{usage}\nhelp: {ctx.command_path} --help"
         case click.UsageError():
             return f"error: {_visible(error.format_message())}\nhelp: omnigraph --help"
         case click.ClickException():

@@ -20,7 +20,8 @@ class Lazy:
 class LazyGroup(click.Group):
     """A group that knows its commands by name and summary, and imports one only to run it.
 
-    A test holds each summary to the command's own help.
+    A test holds each summary to the command's own help. `elsewhere` are words that people may look for here, and the
+    commands that do it.
     """
 
     def __init__(
@@ -29,12 +30,14 @@ class LazyGroup(click.Group):
         *,
         lazy: Mapping[str, Lazy],
         help: str,
+        elsewhere: Mapping[str, str] | None = None,
         params: list[click.Parameter] | None = None,
     ) -> None:
         super().__init__(
             name, help=help, params=params, callback=show_help, invoke_without_command=True, no_args_is_help=False
         )
         self.lazy = dict(lazy)
+        self.elsewhere = dict(elsewhere or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in alphabetical order."""
@@ -54,7 +57,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in self.lazy or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        near = closest(name, sorted(self.lazy))
+        near = self.elsewhere.get(name) or closest(name, sorted(self.lazy))
         way_out = f"did you mean `{near}`?" if near else f"the commands are {', '.join(sorted(self.lazy))}"
         message = f"there is no command `{ctx.command_path} {name}`; {way_out}"
         raise click.UsageError(message, ctx)

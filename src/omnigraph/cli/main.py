@@ -19,6 +19,27 @@ def _print_release(ctx: click.Context, _parameter: click.Parameter, wanted: bool
         ctx.exit()
 
 
+_ELSEWHERE = {
+    "apply": "schema apply",
+    "backup": "clone",
+    "compact": "optimize",
+    "create": "init",
+    "doctor": "check",
+    "fsck": "check",
+    "gc": "cleanup",
+    "import": "load",
+    "log": "commit list",
+    "merge": "branch merge",
+    "migrate": "schema apply",
+    "plan": "schema plan",
+    "restore": "repair",
+    "show": "commit show",
+    "sql": "spark sql",
+    "status": "snapshot",
+    "vacuum": "cleanup",
+}
+"""What people of other tools type, and what does it here."""
+
 cli = LazyGroup(
     "omnigraph",
     help="A typed, versioned property graph.\n\nEvery command has --help, and --json for programs.",
@@ -32,6 +53,7 @@ cli = LazyGroup(
             help="Print the release and exit.",
         )
     ],
+    elsewhere=_ELSEWHERE,
     lazy={
         "branch": Lazy("omnigraph.cli.branch:group", "Make, list, merge and delete branches."),
         "check": Lazy("omnigraph.cli.check:command", "Verify a graph: manifests, files, rows, indexes."),
