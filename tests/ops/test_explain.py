@@ -57,6 +57,8 @@ def test_after_running_it_the_plan_says_what_happened(solver: Solver) -> None:
 
     assert explained.measured is not None
     assert explained.measured.rows <= 3
+    assert explained.trace is not None
+    assert explained.measured.requests >= sum(step.requests for step in explained.trace.steps.values())
     assert explained.text.splitlines()[-1].startswith(f"{explained.measured.rows} row")
     assert "ms, " in explained.text
 

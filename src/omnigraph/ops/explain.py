@@ -20,10 +20,11 @@ _INDENT = "  "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A run of the whole query: its rows, how long it took, and what planning it took before that."""
+    """A run of the whole query: its rows, what it took (also to read the result), and what planning took before it."""
 
     rows: int
     seconds: float
+    requests: int
     planning_seconds: float
     planning_requests: int
     """To the store, for statistics that no plan had asked for before."""
@@ -31,7 +32,8 @@ class Measured:
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
         planning = {"ms": round(self.planning_seconds * 1e3, 3), "requests": self.planning_requests}
-        return {"rows": self.rows, "ms": round(self.seconds * 1e3, 3), "planning": planning}
+        ms = round(self.seconds * 1e3, 3)
+        return {"rows": self.rows, "ms": ms, "requests": self.requests, "planning": planning}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,9 @@ class Explained:
         if self.measured is None:
             return ""
         measured = self.measured
-        planning = f"{measured.planning_seconds * 1e3:.3f} ms, {_counted(measured.planning_requests, 'request')}"
-        return f"{_counted(measured.rows, 'row')} in {measured.seconds * 1e3:.3f} ms, after planning for {planning}\n"
+        running = f"{measured.seconds * 1e3:.3f} ms with {_counted(measured.requests, 'request')}"
+        planning = f"{measured.planning_seconds * 1e3:.3f} ms with {_counted(measured.planning_requests, 'request')}"
+        return f"{_counted(measured.rows, 'row')} in {running}, after planning for {planning}\n"
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -88,17 +91,19 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
     planned, reading = begin(session, call, snapshot, budget or budget_of(session, call), trace)
     clock = runtime.clock
     begun = clock.monotonic()
-    with runtime.telemetry.counting() as requests:
+    with runtime.telemetry.counting() as planning:
         plan = plan_read(planned, reading)
     if trace is None:
         return Explained(query=planned, snapshot=snapshot, plan=plan)
     before = clock.monotonic()
-    answer = finish(planned, solve(plan, reading), reading)
+    with runtime.telemetry.counting() as running:
+        answer = finish(planned, solve(plan, reading), reading)
     measured = Measured(
         rows=answer.size,
         seconds=clock.monotonic() - before,
+        requests=running.total(),
         planning_seconds=before - begun,
-        planning_requests=requests.total(),
+        planning_requests=planning.total(),
     )
     return Explained(query=planned, snapshot=snapshot, plan=plan, trace=trace, measured=measured)
 
