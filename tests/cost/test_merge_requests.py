@@ -48,7 +48,7 @@ def measured(session: Session, operation: Callable[[], MergeResult]) -> tuple[Me
 
 def test_a_fast_forward_costs_the_same_for_any_tables_and_rows(tmp_path: Path) -> None:
     found = []
-    for tables, rows, name in ((3, 1_000, "small"), (217, 200_000, "large")):
+    for tables, rows, name in ((3, 1_000, "small"), (217, 1_000_000, "large")):
         session = graph_of(tmp_path / name, tables, rows)
         keys = session.on("dev").snapshot().pins.keys()
         put(session.on("dev"), np.arange(5), 7, *keys)
@@ -66,7 +66,7 @@ def test_a_fast_forward_costs_the_same_for_any_tables_and_rows(tmp_path: Path) -
 def test_a_merge_of_few_rows_costs_what_was_changed(extra: str, tmp_path: Path) -> None:
     """No index helps: where a row lies is known from where it differs."""
     costs = []
-    for rows in (10_000, 300_000):
+    for rows in (10_000, 300_000 if extra else 1_000_000):
         session = graph_of(tmp_path / str(rows), 1, rows, extra)
         put(session, np.arange(0, 100), 5)
         put(session.on("dev"), np.arange(200, 300), 7)
@@ -104,3 +104,20 @@ def test_a_schema_change_of_one_side_makes_a_merge_read_no_more_rows(tmp_path: P
         costs.append(io_counts().nbytes - before.nbytes)
 
     assert costs[1] <= 1.2 * costs[0], costs
+
+
+def test_a_merge_of_rows_costs_the_same_beside_any_number_of_other_tables(tmp_path: Path) -> None:
+    found = []
+    for others, name in ((2, "few"), (216, "many")):
+        nodes = "\n".join(f"node N{number} {{ v: I64? }}\nedge E{number}: T0 -> N{number}" for number in range(others))
+        schema = Source(f"node T0 {{ v: I64?  w: I64? }}\n{nodes}")
+        session = create(str(tmp_path / name), schema, actor="t", runtime=runtime(FAST))
+        put(session, np.arange(1000), 0)
+        create_branch(session, "dev", actor="t")
+        put(session, np.arange(0, 10), 5)
+        put(session.on("dev"), np.arange(20, 30), 7)
+        found.append(measured(session, lambda s=session: merge(s, MergeCall(source="dev"))))  # type: ignore[misc]
+
+    (small, few), (large, many) = found
+    assert small.outcome is large.outcome is MergeOutcome.MERGED
+    assert few.counts == many.counts, (few.table(), many.table())

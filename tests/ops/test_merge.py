@@ -349,3 +349,39 @@ def test_a_branch_is_not_merged_into_itself(graph: og.Graph) -> None:
 def test_a_branch_that_is_not_there_is_named(graph: og.Graph) -> None:
     with pytest.raises(og.BranchMissingError, match="did you mean `dev`"):
         graph.merge("dve")
+
+
+def test_branches_that_are_merged_back_and_forth_come_to_rest(graph: og.Graph) -> None:
+    run(graph, change("P", "n", 5, name="a"), "dev")
+
+    there, back, again = graph.merge("dev"), graph.merge("main", into="dev"), graph.merge("dev")
+
+    assert there.outcome is MergeOutcome.FAST_FORWARD
+    assert [one.outcome for one in (back, again)] == [MergeOutcome.ALREADY_UP_TO_DATE] * 2
+    assert contents(graph) == contents(graph, "dev")
+
+
+def test_branches_that_came_to_rest_merge_from_there(graph: og.Graph) -> None:
+    run(graph, 'insert P { name: "q" } insert P { name: "o" }', "dev")
+    graph.merge("dev")
+    graph.merge("main", into="dev")
+    run(graph, 'delete P where name = "q"')
+    run(graph, 'delete P where name = "o"', "dev")
+
+    there, back = graph.merge("dev"), graph.merge("main", into="dev")
+
+    assert (there.outcome, back.outcome) == (MergeOutcome.MERGED, MergeOutcome.FAST_FORWARD)
+    assert contents(graph)["P"].keys() == contents(graph, "dev")["P"].keys() == {*"abcd"}
+
+
+def test_what_was_done_and_taken_back_is_merged_nevertheless(graph: og.Graph) -> None:
+    run(graph, 'insert P { name: "q" }', "dev")
+    graph.branches.create("third", from_="dev")
+    run(graph, 'delete P where name = "q"', "dev")
+    run(graph, 'insert P { name: "z" }', "third")
+
+    first = graph.merge("dev")
+    graph.merge("third")
+
+    assert first.outcome is MergeOutcome.FAST_FORWARD
+    assert contents(graph)["P"].keys() == {*"abcdz"}

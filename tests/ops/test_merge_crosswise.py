@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from merging import change, contents, kinds, new_graph, row, run
+from merging import SCHEMA, change, contents, kinds, new_graph, row, run
 from omnigraph.ops.merge_result import MergeOutcome
 
 
@@ -115,6 +115,8 @@ def test_a_clash_that_the_crossing_settled_both_ways_is_a_conflict_again(tmp_pat
     done, back = graph.merge("dev"), graph.merge("main", into="dev")
 
     assert kinds(done) == kinds(back) == [("DivergentUpdate", "node:P", "a")]
+    assert (done.conflicts[0].base, done.conflicts[0].ours, done.conflicts[0].theirs) == (None, 2, 3)
+    assert "what `n` of P 'a' was is not known; it is 2 on `main` and 3 on `dev`" in done.conflicts[0].message
     assert graph.merge("dev", strategy="theirs").outcome is MergeOutcome.MERGED
     assert (row(graph, "a") or {})["n"] == 3
 
@@ -191,3 +193,176 @@ def test_a_base_that_was_merged_into_another_and_undone_there(tmp_path: Path) ->
 
     assert done.outcome is MergeOutcome.MERGED
     assert contents(graph)["P"].keys() == {*"abcdp", "more"}
+
+
+def photo(graph: og.Graph, name: str, branch: str = "main") -> bytes | None:
+    stream = graph.blob("P", name, "photo", branch=branch)
+    return None if stream is None else stream.read()
+
+
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+@pytest.mark.parametrize("changer", ["main", "dev"])
+def test_a_blob_that_one_side_changed_after_the_bases_had_others(
+    source: str, into: str, changer: str, tmp_path: Path
+) -> None:
+    graph = new_graph(tmp_path)
+    run(graph, 'update P set { photo: $p } where name = "a"', p=b"main's")
+    run(graph, change("P", "n", 9, name="a"), "dev")
+    run(graph, 'update P set { photo: $p } where name = "b"', "dev", p=b"dev's")
+    cross(graph)
+    run(graph, 'update P set { photo: $p } where name = "a"', changer, p=b"newer!")
+    run(graph, 'update P set { photo: null } where name = "b"', changer)
+    run(graph, 'insert P { name: "z" }', "dev" if changer == "main" else "main")
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    assert (photo(graph, "a", into), photo(graph, "b", into)) == (b"newer!", None)
+    assert (row(graph, "a", into) or {})["n"] == 9
+
+
+def test_blobs_that_both_sides_changed_after_a_crossing_are_a_conflict(tmp_path: Path) -> None:
+    graph = new_graph(tmp_path)
+    run(graph, 'update P set { photo: $p } where name = "a"', p=b"main's")
+    run(graph, change("P", "n", 9, name="a"), "dev")
+    cross(graph)
+    run(graph, 'update P set { photo: $p } where name = "a"', p=b"one")
+    run(graph, 'update P set { photo: $p } where name = "a"', "dev", p=b"two")
+
+    done = graph.merge("dev")
+
+    assert [(one.kind.value, one.property, one.ours) for one in done.conflicts] == [
+        ("DivergentUpdate", "photo", {"bytes": 3})
+    ]
+
+
+@pytest.mark.parametrize("dropper", ["main", "dev"])
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+def test_a_type_that_was_dropped_after_the_crossing_stays_dropped(
+    source: str, into: str, dropper: str, tmp_path: Path
+) -> None:
+    graph = new_graph(tmp_path)
+    run(graph, change("C", "v", 2, name="x"))
+    run(graph, 'insert C { name: "z", v: 3 }', "dev")
+    cross(graph)
+    graph.apply_schema(SCHEMA.replace("node C {", "//").replace("edge Owns", "//"), branch=dropper)
+    run(graph, change("P", "n", 5, name="a"), "dev" if dropper == "main" else "main")
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    assert "C" not in contents(graph, into)
+
+
+@pytest.mark.parametrize("dropper", ["main", "dev"])
+def test_rows_that_came_after_the_crossing_to_a_type_that_the_other_side_dropped(dropper: str, tmp_path: Path) -> None:
+    graph = new_graph(tmp_path)
+    run(graph, change("C", "v", 2, name="x"))
+    run(graph, 'insert C { name: "z", v: 3 }', "dev")
+    cross(graph)
+    graph.apply_schema(SCHEMA.replace("node C {", "//").replace("edge Owns", "//"), branch=dropper)
+    run(graph, change("C", "v", 5, name="z"), "dev" if dropper == "main" else "main")
+
+    assert [(kind, table) for kind, table, _ in kinds(graph.merge("dev"))] == [("SchemaDivergence", "node:C")]
+
+
+@pytest.mark.parametrize("dropper", ["main", "dev"])
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+def test_a_property_with_values_that_was_dropped_after_the_crossing_stays_dropped(
+    source: str, into: str, dropper: str, tmp_path: Path
+) -> None:
+    graph = new_graph(tmp_path)
+    run(graph, change("P", "m", 2, name="a") + ' insert P { name: "e", m: 4 }')
+    run(graph, 'insert P { name: "z", m: 3 }', "dev")
+    cross(graph)
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=dropper)
+    run(graph, change("P", "n", 5, name="a"), "dev" if dropper == "main" else "main")
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    assert contents(graph, into)["P"].keys() == {*"abcdez"}
+    assert "m" not in (row(graph, "a", into) or {})
+
+
+@pytest.mark.parametrize("dropper", ["main", "dev"])
+def test_values_that_came_after_the_crossing_to_a_property_that_the_other_side_dropped(
+    dropper: str, tmp_path: Path
+) -> None:
+    graph = new_graph(tmp_path)
+    run(graph, change("P", "m", 2, name="a"))
+    run(graph, 'insert P { name: "z", m: 3 }', "dev")
+    cross(graph)
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=dropper)
+    run(graph, change("P", "m", 5, name="z"), "dev" if dropper == "main" else "main")
+
+    done = graph.merge("dev")
+
+    assert [(one.kind.value, one.property) for one in done.conflicts] == [("SchemaDivergence", "m")]
+
+
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+@pytest.mark.parametrize("dropped", ["left", "right"])
+def test_what_was_dropped_of_schemas_that_crossed_stays_dropped(
+    source: str, into: str, dropped: str, tmp_path: Path
+) -> None:
+    both = {"left": SCHEMA.replace("v: I32?", "v: I32?  left: I32?")}
+    both["right"] = SCHEMA.replace("v: I32?", "v: I32?  right: I32?")
+    graph = new_graph(tmp_path)
+    graph.apply_schema(both["left"])
+    graph.apply_schema(both["right"], branch="dev")
+    cross(graph)
+    kept = "right" if dropped == "left" else "left"
+    graph.apply_schema(both[kept])
+    run(graph, 'insert C { name: "z" }', "dev")
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    assert set(contents(graph, into)["C"]["z"]) == {"name", "v", kept}
+
+
+@pytest.mark.parametrize("cap", ["MOST_CROSSINGS", "MOST_BASES"])
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+def test_where_it_is_not_gone_back_any_further_what_differs_is_a_conflict(
+    cap: str, source: str, into: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"omnigraph.ops.merge.{cap}", 0)
+    run(graph, 'delete P where name = "q"')
+    run(graph, 'insert P { name: "z" } ' + change("P", "m", 9, name="c"), "dev")
+
+    done = graph.merge(source, into=into)
+
+    assert kinds(done) == [("DeleteVsUpdate", "node:P", "q")]
+    told = "P 'q' was deleted on `main`, and `dev` has it; whether it changed it is not known"
+    assert done.conflicts[0].message == told
+
+
+@pytest.mark.parametrize("cap", ["MOST_CROSSINGS", "MOST_BASES"])
+def test_where_it_is_not_gone_back_any_further_what_is_alike_comes(
+    cap: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"omnigraph.ops.merge.{cap}", 0)
+    run(graph, 'insert P { name: "y" }')
+    run(graph, 'insert P { name: "z" } ' + change("P", "m", 9, name="c"), "dev")
+
+    done = graph.merge("dev")
+
+    assert done.outcome is MergeOutcome.MERGED
+    assert contents(graph)["P"].keys() == {*"abcdqoyz"}
+
+
+def test_more_crossings_in_a_row_than_are_gone_back_through(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.ops.merge.MOST_CROSSINGS", 2)
+    for number in range(2, 6):
+        run(graph, f'insert P {{ name: "q{number}" }}')
+        run(graph, f'insert P {{ name: "o{number}" }}' + change("P", "n", number, name="b"), "dev")
+        cross(graph, str(number))
+    run(graph, 'delete P where name = "q"')
+    run(graph, 'delete P where name = "q5"')
+    run(graph, 'delete P where name = "o2"', "dev")
+
+    done = graph.merge("dev")
+
+    assert done.outcome is MergeOutcome.MERGED
+    assert contents(graph)["P"].keys() == {*"abcdo", "q2", "q3", "q4", "o3", "o4", "o5"}

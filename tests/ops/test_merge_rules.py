@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph as og
 from merging import SCHEMA, change, contents, kinds, new_graph, row, run
-from omnigraph.ops.merge_result import MergeOutcome
+from omnigraph.ops.merge_result import MergeOutcome, MergeResult
 from worlds import runtime
 
 
@@ -245,3 +245,90 @@ def test_a_node_that_a_strategy_keeps_needs_its_edges(strategy: str, deleter: st
 
     assert kinds(done) == [("CardinalityViolation", "edge:M", "a")]
     assert "'a' has 0 edges (min 1)" in done.conflicts[0].message
+
+
+# --- what conflicts carry ---
+
+
+def values(done: MergeResult) -> list[tuple[object, ...]]:
+    return [(one.property, one.base, one.ours, one.theirs) for one in done.conflicts]
+
+
+def test_a_unique_violation_carries_the_property_the_values_and_the_other_row(graph: og.Graph) -> None:
+    run(graph, 'update P set { email: "e" } where name = "a" update P set { email: "o" } where name = "b"')
+    graph.merge("main", into="dev")
+    run(graph, 'update P set { email: null } where name = "a"')
+    run(graph, 'insert P { name: "z", email: "e" }')
+    run(graph, change("P", "m", 7, name="b"))
+    run(graph, 'update P set { email: null } where name = "a" update P set { email: "e" } where name = "b"', "dev")
+
+    done = graph.merge("dev")
+
+    assert kinds(done) == [("UniqueViolation", "node:P", "b")]
+    assert values(done) == [("email", "o", "o", "e")]
+    assert done.conflicts[0].other_id == "z"
+
+
+def test_a_unique_violation_of_several_properties_carries_all_by_name(tmp_path: Path) -> None:
+    schema = "node P { name: String @key  a: I32?  b: I32?  @unique(a, b) }"
+    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=runtime())
+    run(graph, 'insert P { name: "x", a: 1, b: 1 } insert P { name: "y", a: 1, b: 2 }')
+    graph.branches.create("dev")
+    run(graph, change("P", "b", 5, name="x"))
+    run(graph, change("P", "b", 5, name="y"), "dev")
+
+    done = graph.merge("dev")
+
+    assert values(done) == [(None, {"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1, "b": 5})]
+    assert done.conflicts[0].other_id == "x"
+
+
+def test_a_cardinality_violation_carries_the_edges_of_each_state(graph: og.Graph) -> None:
+    run(graph, 'insert Owns { from: "a", to: "x" }')
+    run(graph, 'insert Owns { from: "a", to: "y" }', "dev")
+    mine, theirs = (list(contents(graph, branch)["Owns"]) for branch in ("main", "dev"))
+
+    done = graph.merge("dev")
+
+    assert values(done) == [(None, [], mine, theirs)]
+
+
+def test_a_value_that_breaks_a_new_rule_comes_with_its_property_and_values(graph: og.Graph) -> None:
+    graph.apply_schema(SCHEMA.replace("@range(n, 0..100)", "@range(n, 0..50)"))
+    run(graph, 'update P set { n: 60 } where name = "a"', "dev")
+
+    done = graph.merge("dev")
+
+    assert values(done) == [("n", 1, 1, 60)]
+
+
+def test_an_edge_without_an_end_comes_with_where_it_leads_in_each_state(graph: og.Graph) -> None:
+    run(graph, 'delete P where name = "c"')
+    run(graph, 'insert Knows { from: "d", to: "c" }', "dev")
+
+    done = graph.merge("dev")
+
+    assert values(done) == [("to", None, None, "c")]
+
+
+def test_schemas_that_diverge_come_with_the_declarations(graph: og.Graph) -> None:
+    graph.apply_schema(SCHEMA.replace("v: I32?", 'w: I32? @rename_from("v")'))
+    graph.apply_schema(SCHEMA.replace("v: I32?", 'u: I32? @rename_from("v")'), branch="dev")
+
+    done = graph.merge("dev")
+
+    assert [one.kind.value for one in done.conflicts] == ["SchemaDivergence"]
+    assert values(done)[0][1:] == ("v: I32?", 'w: I32? @rename_from("v")', 'u: I32? @rename_from("v")')
+
+
+@pytest.mark.parametrize("changer", ["main", "dev"])
+def test_values_for_a_dropped_property_come_with_its_declarations(changer: str, graph: og.Graph) -> None:
+    other = "dev" if changer == "main" else "main"
+    graph.apply_schema(SCHEMA.replace("@range(n, 0..100)", "").replace("n: I32?", ""), branch=changer)
+    run(graph, 'update P set { n: 60 } where name = "a"', other)
+
+    done = graph.merge("dev")
+
+    there = "n: I32? @range(n, 0..100)"
+    sides = (None, there) if changer == "main" else (there, None)
+    assert values(done) == [("n", there, *sides)]

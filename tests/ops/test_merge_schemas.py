@@ -412,3 +412,96 @@ def test_a_merge_that_is_overtaken_leaves_no_file_of_its_own(is_refused: bool, g
     sessions = (graph._session, graph._session.on("dev"))
     unused = [set(orphans(session, ("nodes", "edges"))) for session in sessions]
     assert unused[0] & unused[1] == set()
+
+
+def test_a_base_that_both_sides_dropped_for_good_says_what_to_do(tmp_path: Path) -> None:
+    graph = new_graph(tmp_path)
+    for branch in ("main", "dev"):
+        graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=branch, allow_data_loss=True)
+        run(graph, f'insert P {{ name: "{branch}" }}', branch)
+
+    with pytest.raises(og.MergeBaseDroppedError, match="have in common can't be told of `P`") as caught:
+        graph.merge("dev")
+
+    assert "Export the rows that are wanted from `dev`, and load them into `main`" in str(caught.value)
+    assert caught.value.facts()["what"] == "P.m"
+
+
+@pytest.mark.parametrize("dropper", ["main", "dev"])
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+def test_a_base_that_one_side_dropped_for_good_is_read_through_the_other(
+    dropper: str, source: str, into: str, tmp_path: Path
+) -> None:
+    graph = new_graph(tmp_path)
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=dropper, allow_data_loss=True)
+    for branch in ("main", "dev"):
+        run(graph, f'insert P {{ name: "{branch}" }}', branch)
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    assert contents(graph, into)["P"].keys() == {*"abcd", "main", "dev"}
+    assert "m" not in contents(graph, into)["P"]["a"]
+
+
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+def test_a_property_that_took_the_name_of_a_dropped_one_comes_to_a_table_that_has_both(
+    source: str, into: str, graph: og.Graph
+) -> None:
+    graph.apply_schema(
+        SCHEMA.replace("m: I32?", "").replace("n: I32?", 'm: I32? @rename_from("n")').replace("(n,", "(m,")
+    )
+    graph.apply_schema(SCHEMA.replace("m: I32?", "m: I32?  nick: String?"), branch="dev")
+    run(graph, change("P", "m", 5, name="a"))
+    run(graph, change("P", "n", 6, name="b"), "dev")
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    found = persons(graph, "m", "nick", branch=into)
+    assert found == {"a": (5, None), "b": (6, None), "c": (1, None), "d": (1, None)}
+
+
+@pytest.mark.parametrize("fill", ["", " @default(3)"])
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+def test_a_new_property_with_the_name_of_a_dropped_one_comes_to_a_table_that_has_the_old_one(
+    source: str, into: str, fill: str, graph: og.Graph
+) -> None:
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""))
+    graph.apply_schema(SCHEMA.replace("m: I32?", f"m: I32?{fill}"))
+    graph.apply_schema(SCHEMA.replace("m: I32?", "m: I32?  nick: String?"), branch="dev")
+    run(graph, change("P", "m", 5, name="a"))
+    run(graph, change("P", "n", 6, name="b"), "dev")
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    other = 3 if fill else None
+    found = persons(graph, "n", "m", "nick", branch=into)
+    assert found == {"a": (1, 5, None), "b": (6, other, None), "c": (1, other, None), "d": (1, other, None)}
+
+
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+def test_a_row_that_both_inserted_has_what_the_one_that_knows_a_property_gave_it(
+    source: str, into: str, graph: og.Graph
+) -> None:
+    graph.apply_schema(RANK)
+    run(graph, 'insert P { name: "e", n: 1, rank: 4 }')
+    run(graph, 'insert P { name: "e", n: 1 }', "dev")
+
+    done = graph.merge(source, into=into)
+
+    assert done.conflicts == ()
+    assert persons(graph, "n", "rank", branch=into)["e"] == (1, 4)
+
+
+def test_a_row_that_both_inserted_under_properties_of_their_own_has_all(graph: og.Graph) -> None:
+    graph.apply_schema(RANK)
+    graph.apply_schema(NICK, branch="dev")
+    run(graph, 'insert P { name: "e", n: 1, rank: 4 }')
+    run(graph, 'insert P { name: "e", n: 1, nick: "E" }', "dev")
+
+    done = graph.merge("dev")
+
+    assert done.conflicts == ()
+    assert persons(graph, "n", "rank", "nick")["e"] == (1, 4, "E")

@@ -63,8 +63,6 @@ def model(ours: dict[str, dict[str, Any]], theirs: dict[str, dict[str, Any]], co
         if any(mine[prop] != others[prop] for prop in mine.keys() & others.keys()):
             return None
         row = found.setdefault(name, {"n": None, **{one: COLUMNS[one][1] for one in columns}})
-        if name in "ef" and mine and others and any(mine.get(p, row[p]) != others.get(p, row[p]) for p in columns):
-            return None  # both inserted the row, and one of them left a property to its default
         row.update({**mine, **others})
     return found
 

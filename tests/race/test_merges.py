@@ -88,3 +88,18 @@ def test_merges_beside_changes_of_the_schema_keep_both(graph: og.Graph, zygote: 
     assert {*merger["merged"], *"abcd"} == found.keys()
     assert {(one["rank"], one["nick"]) for one in found.values()} == {(7, None)}
     check_history(graph, TIMES)
+
+
+def test_processes_that_merge_crosswise_lose_nothing_and_bring_nothing_back(graph: og.Graph, zygote: Zygote) -> None:
+    jobs = [
+        ("write_and_take", {"uri": graph.uri, "own": own, "other": other, "times": TIMES})
+        for own, other in (NAMES, reversed(NAMES))
+    ]
+
+    together(zygote, jobs)
+    last = graph.merge(NAMES[0], into=NAMES[1]), graph.merge(NAMES[1], into=NAMES[0])
+
+    assert [one.conflicts for one in last] == [(), ()]
+    assert contents(graph, NAMES[0]) == contents(graph, NAMES[1])
+    assert contents(graph, NAMES[0])["P"].keys() == {*"abcd", *(f"{name}-{TIMES - 1}" for name in NAMES)}
+    assert [graph.merge(NAMES[1], into=NAMES[0]).outcome] == [MergeOutcome.ALREADY_UP_TO_DATE]

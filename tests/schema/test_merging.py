@@ -155,7 +155,13 @@ def test_the_same_addition_on_both_sides_is_one(text: str, count: int) -> None:
     [
         (RANK, changed("age: I32?", "age: I32?\n  rank: I64?"), "node:Person", "rank", "each have a `Person.rank`"),
         (TEAM, BASE + "node Team { size: I32 }\n", "node:Team", None, "each have a `Team`"),
-        (YEARS, changed("age: I32?", 'old: I32? @rename_from("age")'), "node:Person", "years", "the name of"),
+        (
+            YEARS,
+            changed("age: I32?", 'old: I32? @rename_from("age")'),
+            "node:Person",
+            "age",
+            "the name of `Person.age`",
+        ),
         (
             changed("  @key(name)", "  @key(name)\n  @range(age, 0..9)"),
             changed("  @key(name)", "  @key(name)\n  @range(age, 0..8)"),
@@ -263,7 +269,7 @@ def test_a_merge_is_symmetric_and_what_it_gives_can_be_applied(base: str, one: s
     old = accepted(base)
     ours, theirs = on_branch(old, one, 1000), on_branch(old, other, 2000)
 
-    found, back = merge_schemas(old, ours, theirs, NAMES), merge_schemas(old, theirs, ours, NAMES)
+    found, back = merge_schemas(old, ours, theirs, NAMES), merge_schemas(old, theirs, ours, Names("dev", "main"))
 
     if isinstance(found, MergedSchema):
         assert isinstance(back, MergedSchema)
@@ -271,6 +277,11 @@ def test_a_merge_is_symmetric_and_what_it_gives_can_be_applied(base: str, one: s
         assert fingerprint(catalog_from(found.text)) == fingerprint(found.catalog)
     else:
         assert not isinstance(back, MergedSchema)
+        assert _sorted(found) == _sorted(back)
+
+
+def _sorted(divergences: tuple[Divergence, ...]) -> list[tuple[str, str, str]]:
+    return sorted((one.table, one.property or "", one.message) for one in divergences)
 
 
 @settings(max_examples=25)
@@ -295,3 +306,93 @@ def _unclaimed(catalog: Catalog) -> Catalog:
 
 def _plain(type_: AnyType) -> tuple[Property, ...]:
     return tuple(replace(p, renamed_from=None) for p in type_.properties)
+
+
+# --- the text ---
+
+WRITTEN = """// who we are
+
+// people, and only these
+node Person { // the main thing
+  name: String @key  // as in the passport
+  age: I32?
+}
+/* where they are */
+node City { name: String @key } // by its name
+
+// who knows whom
+edge Knows: Person -> Person {
+  since: I32? // a year
+}
+// the end
+"""
+
+
+def text_of(ours: str, theirs: str, base: str = WRITTEN) -> str:
+    old = accepted(base)
+    one, other = on_branch(old, ours, 1000), on_branch(old, theirs, 2000)
+    found = merge_schemas(old, one, other, NAMES, (base, ours, theirs))
+    back = merge_schemas(old, other, one, NAMES, (base, theirs, ours))
+    assert isinstance(found, MergedSchema), found
+    assert isinstance(back, MergedSchema), back
+    assert found.text == back.text
+    assert assign_identities(catalog_from(found.text), found.catalog) == found.catalog
+    return found.text
+
+
+def test_declarations_that_one_side_changed_keep_its_text() -> None:
+    ours = changed("since: I32? // a year", "since: I32? // a year\n  how: String? // told by them", WRITTEN)
+    theirs = changed("age: I32?", "age: I32?\n  nick: String? // what friends say", WRITTEN)
+
+    assert text_of(ours, theirs) == changed("age: I32?", "age: I32?\n  nick: String? // what friends say", ours)
+
+
+def test_types_that_both_added_come_behind_with_their_comments() -> None:
+    ours = changed("// the end", "// teams\nnode Team { name: String @key } // all\n// the end", WRITTEN)
+    theirs = changed("// the end", "// clubs\nnode Club { name: String @key }\n// the end", WRITTEN)
+
+    assert text_of(ours, theirs) == changed(
+        "// the end",
+        "// teams\nnode Team { name: String @key } // all\n// clubs\nnode Club { name: String @key }\n// the end",
+        WRITTEN,
+    )
+
+
+def test_a_declaration_that_both_changed_is_written_anew_behind_its_comment() -> None:
+    ours = changed("since: I32? // a year", "since: I32? // a year\n  how: String?", WRITTEN)
+    theirs = changed("since: I32? // a year", "since: I32? // a year\n  why: String?", WRITTEN)
+
+    found = text_of(ours, theirs)
+
+    head, _, declared = found.partition("// who knows whom\n")
+    assert WRITTEN.startswith(head)
+    assert declared.endswith("}\n// the end\n")
+    assert "// a year" not in declared
+
+
+def test_a_dropped_type_takes_its_comments_with_it() -> None:
+    ours = WRITTEN.replace("/* where they are */\nnode City { name: String @key } // by its name\n", "")
+    theirs = changed("age: I32?", "age: I32?\n  nick: String?", WRITTEN)
+
+    assert text_of(ours, theirs) == ours.replace("age: I32?", "age: I32?\n  nick: String?")
+
+
+def test_comments_alone_that_one_side_changed_come() -> None:
+    ours = changed("// a year", "// the year in which they met", WRITTEN).replace("// who we are", "// all of us")
+    theirs = changed("age: I32?", "age: I32?\n  nick: String?", WRITTEN)
+    ours = ours.replace("name: String @key } // by", "name: String @key  area: F64? } // by")
+
+    assert text_of(ours, theirs) == ours.replace("age: I32?", "age: I32?\n  nick: String?")
+
+
+@settings(max_examples=30, deadline=None)
+@given(base=schema_texts(), one=schema_texts(), other=schema_texts())
+def test_a_merged_text_always_says_what_the_merged_catalog_says(base: str, one: str, other: str) -> None:
+    old = accepted(base)
+    ours, theirs = on_branch(old, one, 1000), on_branch(old, other, 2000)
+    plain = merge_schemas(old, ours, theirs, NAMES)
+    found = merge_schemas(old, ours, theirs, NAMES, (base, one, other))
+    assert isinstance(found, MergedSchema) == isinstance(plain, MergedSchema)
+    if isinstance(found, MergedSchema) and isinstance(plain, MergedSchema):
+        assert found.catalog == plain.catalog
+        assert assign_identities(catalog_from(found.text), found.catalog) == found.catalog

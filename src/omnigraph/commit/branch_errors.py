@@ -6,7 +6,7 @@ from omnigraph.errors import MOST_NAMES, Kind, OmnigraphError
 class BadBranchNameError(OmnigraphError):
     """A name that no branch may have."""
 
-    kind = Kind.INVALID
+    kind = Kind.USAGE
     code = "bad_branch_name"
 
     def __init__(self, name: str, reason: str) -> None:
@@ -18,20 +18,28 @@ class BadBranchNameError(OmnigraphError):
 
 
 class BranchMissingError(OmnigraphError):
-    """The graph has no branch of that name; `known` are those it has, `near` is the one that was likely meant."""
+    """The graph has no branch of that name; `known` are those it has, `near` is the one that was likely meant.
+
+    `tag` is the name if a tag has it: a branch is needed.
+    """
 
     kind = Kind.NOT_FOUND
     code = "branch_not_found"
 
-    def __init__(self, name: str, known: tuple[str, ...], near: str | None = None) -> None:
-        super().__init__(name, known, near)
-        self.name, self.known, self.near = name, known, near
+    def __init__(self, name: str, known: tuple[str, ...], near: str | None = None, tag: str | None = None) -> None:
+        super().__init__(name, known, near, tag)
+        self.name, self.known, self.near, self.tag = name, known, near, tag
 
     def facts(self) -> dict[str, object]:
         """The name, and those there are."""
-        return {"name": self.name, "known": list(self.known), "near": self.near}
+        return {"name": self.name, "known": list(self.known), "near": self.near, "tag": self.tag}
 
     def __str__(self) -> str:
+        if self.tag is not None:
+            return (
+                f"`{self.name}` is a tag, and this needs a branch; make one of it with"
+                f" `omnigraph branch create NAME --from {self.name}`"
+            )
         way_out = f"did you mean `{self.near}`?" if self.near else f"it has {_listed(self.known)}"
         return f"the graph has no branch `{self.name}`; {way_out}"
 

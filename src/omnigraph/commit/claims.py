@@ -5,7 +5,7 @@ the same graph goes on with it. Once the place is a graph, recovery finds the co
 removes the sidecar.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +22,9 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
+
+ATTEMPTS = 6
+"""How often a place is claimed by those who claim it in one moment."""
 
 
 class CloneBusyError(OmnigraphError):
@@ -56,24 +59,21 @@ class Claim:
 
 
 @contextmanager
-def claimed(target: Store, origin: Origin, head: Head) -> Iterator[Claim]:
+def claimed(target: Store, origin: Origin, head: Head, check_free: Callable[[], None]) -> Iterator[Claim]:
     """Claim a place for a clone of a graph that has the state `head`; CloneBusyError when somebody else makes one.
 
-    Behind the block the place is a graph, and the claim is gone. When the block fails, what it has made stays, and so
-    does the claim, for the next one to go on at once.
+    `check_free` fails where there is a graph; it is asked once nobody else can begin one. Behind the block the place is
+    a graph, and the claim is gone. When the block fails, what it has made stays, and so does the claim, for the next
+    one to go on at once.
     """
-    earlier = clones_at(target)
-    _refuse_living(target, earlier)
-    lease = Lease(target, _sidecar(target, origin, head))
-    lease.arm()
+    lease, others = _armed(target, origin, head)
     try:
-        others = [found for found in clones_at(target) if found.sidecar.id != lease.operation_id]
-        _refuse_living(target, others)
+        check_free()
+        for found in others:
+            _end(target, found)
     except BaseException:
         lease.disarm()
         raise
-    for found in others:
-        _end(target, found)
     try:
         target.runtime.faults.reach("clone.claimed")
         yield Claim(lease, is_taken_over=bool(others))
@@ -84,9 +84,37 @@ def claimed(target: Store, origin: Origin, head: Head) -> Iterator[Claim]:
     lease.disarm()
 
 
-def finish(target: Store, found: FoundSidecar) -> None:
-    """A clone is a graph already; only its claim, and what was under way, is left."""
-    _end(target, found)
+def _armed(target: Store, origin: Origin, head: Head) -> tuple[Lease, list[FoundSidecar]]:
+    """A claim beside which nobody else has one that lives, and those of makers that died.
+
+    Two that claim the place in one moment see each other: both step back, and try again after a while of their own.
+    """
+    runtime = target.runtime
+    for attempt in range(1, ATTEMPTS + 1):
+        refuse_living(target, clones_at(target))
+        lease = Lease(target, _sidecar(target, origin, head))
+        lease.arm()
+        try:
+            others = [found for found in clones_at(target) if found.sidecar.id != lease.operation_id]
+            refuse_living(target, others)
+        except CloneBusyError:
+            lease.disarm()
+            if attempt == ATTEMPTS:
+                raise
+            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**attempt))
+        except BaseException:
+            lease.disarm()
+            raise
+        else:
+            return lease, others
+    raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+
+def finish(target: Store, found: Sequence[FoundSidecar]) -> None:
+    """A clone is a graph already; only claims, and what was under way, are left. CloneBusyError if one lives."""
+    refuse_living(target, found)
+    for one in found:
+        _end(target, one)
 
 
 def _sidecar(target: Store, origin: Origin, head: Head) -> Sidecar:
@@ -104,7 +132,8 @@ def _sidecar(target: Store, origin: Origin, head: Head) -> Sidecar:
     )
 
 
-def _refuse_living(target: Store, claims: list[FoundSidecar]) -> None:
+def refuse_living(target: Store, claims: Sequence[FoundSidecar]) -> None:
+    """CloneBusyError when whoever made one of the claims is at work."""
     if not claims:
         return
     now = store_now(target)

@@ -49,6 +49,27 @@ class DataDroppedError(OmnigraphError):
         )
 
 
+class MergeBaseDroppedError(OmnigraphError):
+    """Branches that are to be merged have grown from a state of a table that was dropped since, with its data."""
+
+    kind = Kind.NOT_FOUND
+    code = "merge_base_dropped"
+
+    def __init__(self, source: str, into: str, table_key: str, what: str, branch: str, commit_id: str) -> None:
+        super().__init__(source, into, table_key, what, branch, commit_id)
+        self.source, self.into, self.table_key = source, into, table_key
+        self.what, self.branch, self.commit_id = what, branch, commit_id
+
+    def __str__(self) -> str:
+        name = self.table_key.partition(":")[2]
+        return (
+            f"what `{self.source}` and `{self.into}` have in common can't be told of `{name}`: `{self.what}` was"
+            f" dropped with its data on `{self.branch}` (commit {self.commit_id}), and a merge could bring back what"
+            f" was deleted since. Export the rows that are wanted from `{self.source}`, and load them into"
+            f" `{self.into}`"
+        )
+
+
 class _Dropper(Protocol):
     """The commit that dropped something."""
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from omnigraph.clock import instant_text, parse_instant
+from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.floor import require_kept
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Commit, Pin, Snapshot, TableRecord
@@ -12,16 +13,23 @@ from omnigraph.errors import Kind, OmnigraphError
 
 
 class CommitMissingError(OmnigraphError):
-    """The branch's history has no such commit, or nothing that early; without a branch, no branch's has."""
+    """The branch's history has no such commit, or nothing that early; without a branch, no branch's has.
+
+    `is_snapshot`: where it was named, branches and times are named in other ways.
+    """
 
     kind = Kind.NOT_FOUND
     code = "commit_not_found"
 
-    def __init__(self, wanted: str, branch: str | None) -> None:
-        super().__init__(wanted, branch)
-        self.wanted, self.branch = wanted, branch
+    def __init__(self, wanted: str, branch: str | None, near: str | None = None, is_snapshot: bool = False) -> None:
+        super().__init__(wanted, branch, near, is_snapshot)
+        self.wanted, self.branch, self.near, self.is_snapshot = wanted, branch, near, is_snapshot
 
     def __str__(self) -> str:
+        if not looks_like_id(self.wanted) and " " not in self.wanted:
+            hint = f"; did you mean `{self.near}`?" if self.near else ""
+            also = "or a manifest's version" if self.is_snapshot else "a branch or a time with its zone"
+            return f"`{self.wanted}` names no commit: a commit's id, a tag, {also} does{hint}"
         if self.branch is None:
             return f"no branch of the graph has a commit {self.wanted}; see `omnigraph commit list`"
         return f"the branch `{self.branch}` has no commit {self.wanted}; see `omnigraph commit list`"
@@ -38,6 +46,14 @@ def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
     CommitCollectedError when cleanup has taken that state.
     """
     return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant_text(instant)}")
+
+
+def commit_at(log: ManifestLog, head: Head, instant: datetime) -> Commit:
+    """The newest commit made no later than an instant, whether its state can still be read; or CommitMissingError."""
+    for commit in log.history(head):
+        if parse_instant(commit.at) <= instant:
+            return commit
+    raise CommitMissingError(f"as early as {instant_text(instant)}", log.branch)
 
 
 def at_version(log: ManifestLog, head: Head, version: int) -> Snapshot:

@@ -6,7 +6,7 @@ from omnigraph.errors import MOST_NAMES, Kind, OmnigraphError
 class BadTagNameError(OmnigraphError):
     """A name that no tag may have."""
 
-    kind = Kind.INVALID
+    kind = Kind.USAGE
     code = "bad_tag_name"
 
     def __init__(self, name: str, reason: str) -> None:

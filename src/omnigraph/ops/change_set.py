@@ -129,17 +129,29 @@ class ChangeSet:
                 if size >= BLOCK_BYTES:
                     yield b"".join(lines)
                     lines, size = [], 0
-        lines.append(_line(self.cursor, {"end": {"types": _counts_json(totals)}}))
+        lines.append(_line(self.cursor, {"end": {"types": _counts_json(without_zeros(totals))}}))
         yield b"".join(lines)
+
+    def summary(self) -> Document:
+        """The change as one JSON object without its rows: they are only counted."""
+        return {"commit": self.cursor, **self._head(), "types": _counts_json(self.counts())}
 
     def to_json(self) -> Document:
         """The whole change as one JSON object, with every row of it: for a page of small commits."""
+        found = self.to_json_within(None)
+        assert found is not None  # noqa: S101 - there is no limit
+        return found
+
+    def to_json_within(self, most_rows: int | None) -> Document | None:
+        """The same; None when it has more rows than that, of which no more are read."""
         totals: dict[str, TypeCounts] = {}
         rows: list[Document] = []
         for changes in self:
             totals.setdefault(changes.type.name, TypeCounts()).add(changes)
+            if most_rows is not None and len(rows) + changes.count > most_rows:
+                return None
             rows += changes.records()
-        return {"commit": self.cursor, **self._head(), "types": _counts_json(totals), "rows": rows}
+        return {"commit": self.cursor, **self._head(), "types": _counts_json(without_zeros(totals)), "rows": rows}
 
     @contextmanager
     def _reading(self, pair: Pair) -> Iterator[None]:

@@ -22,6 +22,7 @@ from omnigraph.ops.diff import types_of
 from omnigraph.ops.history import find_commit
 from omnigraph.ops.past_schemas import PastSchemas
 from omnigraph.ops.session import Session
+from omnigraph.ops.states import commit_named
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.policy import Action
 from omnigraph.storage.dataset import Table
@@ -39,7 +40,7 @@ class ChangesCall:
     """A feed as it was asked for."""
 
     since: str | None = None
-    """The commit behind which it begins; None: with the first commit of the graph."""
+    """The commit behind which it begins, by its id, a tag, a branch or a time; None: the first commit of the graph."""
     types: Sequence[str] | None = None
     limit: int | None = None
     """After so many commits it ends."""
@@ -69,7 +70,8 @@ class ChangeFeed:
         head = session.head()
         self._last = head.snapshot.commit.seq
         self._schemas = PastSchemas(session.log)
-        self._place = place_of(session.log, head, call.since)
+        since = None if call.since is None else commit_named(session, call.since)
+        self._place = place_of(session.log, head, since)
         if self._place.commit is not None:
             require_kept(session.log, head, self._place.commit)  # what follows is told against it
         self._asked = self._resolved(head, call.types)

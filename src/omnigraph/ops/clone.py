@@ -131,7 +131,7 @@ def clone(session: Session, call: CloneCall) -> CloneResult:
     finished = _check_place(target, origin)
     if finished is not None:
         return _result(session, target, finished)
-    with claimed(target, origin, head) as claim:
+    with claimed(target, origin, head, lambda: _check_no_graph(target)) as claim:
         check_conditions(target)
         return _Making(session, target, claim, call).run()
 
@@ -176,8 +176,7 @@ def _check_place(target: Store, origin: Origin) -> Head | None:
         raise PlaceTakenError(uri, f"`{names[0]}`") from None
     if not claims:
         raise PlaceTakenError(uri, "a graph")
-    for found in claims:
-        finish(target, found)
+    finish(target, claims)
     return head
 
 
@@ -327,13 +326,17 @@ class _Making:
     def _check_free(self) -> None:
         """Prove that the place is still ours, and not a graph; else FencedError or PlaceTakenError."""
         self._claim.lease.confirm(())
-        if self._target.objects.list_under(f"{MANIFEST}/_versions"):
-            raise PlaceTakenError(self._target.location.uri, MADE_MEANWHILE)
+        _check_no_graph(self._target)
 
     def _put(self, copier: Copier, files: Sequence[tuple[str, int]]) -> None:
         for key, size in files:
             copier.copy(key, size, lambda _: None)
         self._target.flush_directories([key for key, _ in files])
+
+
+def _check_no_graph(target: Store) -> None:
+    if target.objects.list_under(f"{MANIFEST}/_versions"):
+        raise PlaceTakenError(target.location.uri, MADE_MEANWHILE)
 
 
 def _manifest_files(store: Store, head: Head) -> list[tuple[str, int]]:

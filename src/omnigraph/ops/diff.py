@@ -35,6 +35,11 @@ class Diff:
             pair.count_into(totals.setdefault(pair.type.name, TypeCounts()))
         return without_zeros(totals)
 
+    def to_json(self) -> dict[str, object]:
+        """The two commits, and how much differs; what it is, is told by `json_lines`."""
+        counts = {name: one.to_json() for name, one in self.counts().items()}
+        return {"before": self.before.commit.id, "after": self.after.commit.id, "types": counts}
+
     def json_lines(self) -> Iterator[bytes]:
         """Each change as a JSON object with its line feed: type, id, kind, the properties before and after."""
         for changes in self:

@@ -7,6 +7,7 @@ from itertools import islice
 
 from omnigraph.clock import parse_instant
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
+from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.floor import collected_of
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.records import MAIN, Commit, MergedFrom
@@ -14,6 +15,7 @@ from omnigraph.commit.refs import CommitMissingError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
+from omnigraph.ops.states import commit_named
 from omnigraph.policy import Action, DeniedError
 
 FILTERS = ("actor", "branch", "key", "message", "operation", "since", "type", "until")
@@ -58,7 +60,7 @@ def list_commits(
 ) -> list[Commit]:
     """The branch's commits, newest first; `limit` bounds both the result and, without filters, the cost.
 
-    `before` is a commit of the history: what is older than it comes.
+    `before` is a commit of the history, by its id, a tag, a branch or a time: what is older than it comes.
 
     Raises:
         BadFilterError: There is no such filter, or its value can't be read.
@@ -67,8 +69,10 @@ def list_commits(
     session.allow(Action.READ)
     tests = [_test(name, value) for name, value in (filters or {}).items()]
     history = session.log.history(session.head())
-    if before is not None and all(commit.id != before for commit in history):
-        raise CommitMissingError(before, session.log.branch)
+    if before is not None:
+        last = commit_named(session, before)
+        if all(commit.id != last for commit in history):
+            raise CommitMissingError(last, session.log.branch)
     return list(islice((commit for commit in history if all(test(commit) for test in tests)), limit))
 
 
@@ -98,8 +102,10 @@ class FoundCommit:
     session: Session
 
 
-def find_commit(session: Session, commit_id: str, *, branch: str | None = None) -> FoundCommit:
+def find_commit(session: Session, ref: str, *, branch: str | None = None) -> FoundCommit:
     """A commit of a branch's history, or of any branch's when none is named; those of merged branches are found too.
+
+    It is named by its id, a tag, a branch, or a time of the branch, which is main unless another is named.
 
     Raises:
         CommitMissingError: No branch has it that may be read.
@@ -107,7 +113,12 @@ def find_commit(session: Session, commit_id: str, *, branch: str | None = None) 
     """
     if branch is not None:
         session.allow(Action.READ, branch)
-        return _looked_for(session.on(branch), commit_id, None)
+        there = session.on(branch)
+        return _looked_for(there, commit_named(there, ref), None)
+    tagged = None if looks_like_id(ref) else _tagged(session, ref)
+    if tagged is not None:
+        return tagged
+    commit_id = commit_named(session, ref)
     merged: dict[str, MergedFrom] = {}
     denied: DeniedError | None = None
     is_read = False
@@ -126,9 +137,21 @@ def find_commit(session: Session, commit_id: str, *, branch: str | None = None) 
     return _among_merged(session, commit_id, merged)
 
 
-def show_commit(session: Session, commit_id: str, *, branch: str | None = None) -> Commit:
+def _tagged(session: Session, name: str) -> FoundCommit | None:
+    """The commit of a tag, whose branch may have been deleted; None when there is no such tag."""
+    for record in session.branches.tags.records():
+        if record.name == name:
+            session.allow(Action.READ, record.branch)
+            there = session.on_log(session.branches.journal(record.branch, record.path))
+            history = there.log.history(there.log.last())
+            commit = next((one for one in history if one.id == record.commit_id), None)
+            return None if commit is None else FoundCommit(commit, there)
+    return None
+
+
+def show_commit(session: Session, ref: str, *, branch: str | None = None) -> Commit:
     """One commit; raises what `find_commit` raises."""
-    return find_commit(session, commit_id, branch=branch).commit
+    return find_commit(session, ref, branch=branch).commit
 
 
 def _looked_for(session: Session, commit_id: str, merged: dict[str, MergedFrom] | None) -> FoundCommit:

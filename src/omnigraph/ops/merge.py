@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.commit.ancestry import Ancestry, Divergence, MergeBaseGoneError, Tip
+from omnigraph.commit.dropped import DataDroppedError, MergeBaseDroppedError
 from omnigraph.commit.floor import CommitCollectedError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError, Move
@@ -17,7 +18,7 @@ from omnigraph.commit.tables import SnapshotTables
 from omnigraph.engine.merging.conflicts import Conflicts
 from omnigraph.engine.merging.crossing import Crossed, Ground
 from omnigraph.engine.merging.laws import check_laws
-from omnigraph.engine.merging.schemas import Agreed, Divergent, Side, agreed_schema, several_schemas
+from omnigraph.engine.merging.schemas import Agreed, BaseSchema, Divergent, Side, agreed_schema, several_schemas
 from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot, merged_tables
 from omnigraph.engine.view import View
 from omnigraph.ops.actors import check_signature
@@ -66,6 +67,11 @@ class _Drawn:
     starts: SnapshotTables
     """The versions that rows are brought to."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the target is left as it is."""
+        return not (self.adopted or self.renamed or self.dropped or self.tables or self.schema)
+
 
 def merge(session: Session, call: MergeCall) -> MergeResult:
     """Bring to a branch what another one has done since the two parted. With conflicts, nothing is published.
@@ -76,7 +82,8 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
     Raises:
         BadArgumentError: A branch can't be merged into itself.
         BranchMissingError, BranchGoneError: One of the two is not there, or not any more.
-        MergeBaseGoneError: What the two have in common can't be told any more.
+        MergeBaseGoneError, MergeBaseDroppedError: What the two have in common can't be told any more: its commits are
+            gone, or data of it was dropped for good.
         ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or something else
             was merged into it; or others kept writing the same tables.
     """
@@ -130,8 +137,14 @@ class _Merge:
             conflicts.add(schema.conflicts[0].kind, schema.conflicts, len(schema.conflicts))
             return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
         sides = self._sides(schema, crossed)
-        tables = merged_tables(sides, conflicts)
-        check_laws(sides, tables, self.session.handles, conflicts)
+        try:
+            tables = merged_tables(sides, conflicts)
+            check_laws(sides, tables, self.session.handles, conflicts)
+        except DataDroppedError as error:
+            branches = self.call.source, self.call.into
+            raise MergeBaseDroppedError(
+                *branches, error.table_key, error.what, error.branch, error.commit_id
+            ) from error
         if conflicts.total:
             return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
         drawn = self._drawn(sides, tables, schema.record)
@@ -149,6 +162,10 @@ class _Merge:
         tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
         starts = SnapshotTables(self.session.handles, self.theirs.head.snapshot)
         drawn = _manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
+        if drawn.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
+            # The source's one commit is a fast forward to this very state: as a base, both are as good. With more than
+            # one, something was done and taken back, which others may have merged: that has to be remembered.
+            return self._result(MergeOutcome.ALREADY_UP_TO_DATE)
         head_id = self.head.snapshot.commit.id
         plan = CommitPlan(base=self.head, operation=OPERATION, actor=self.call.actor, if_commit=head_id)
         return self._publish(MergeOutcome.FAST_FORWARD, drawn, plan)
@@ -157,15 +174,16 @@ class _Merge:
         """The schema of the merged state; and all bases, where there are several."""
         ours, theirs = self._view(self.head.snapshot), self._view(self.theirs.head.snapshot)
 
-        def agreed(base: View) -> Agreed | Divergent:
-            return agreed_schema(base, ours, theirs, self._names, self.session.runtime.ids.ulid)
+        def agreed(bases: tuple[View, BaseSchema]) -> Agreed | Divergent:
+            return agreed_schema(bases, ours, theirs, self._names, self.session.runtime.ids.ulid)
 
         base_ids = (self.divergence.base_id, *self.divergence.other_bases)
         if len(base_ids) == 1:
-            return agreed(self._view(self.ancestry.state(base_ids[0]))), None
+            base = self._view(self.ancestry.state(base_ids[0]))
+            return agreed((base, BaseSchema.of(base))), None
         ground = self._ground([self.ancestry.tip(one) for one in base_ids], MOST_CROSSINGS)
         if isinstance(ground, View):
-            return agreed(ground), None
+            return agreed((ground, BaseSchema.of(ground))), None
         found = several_schemas(ground, agreed)
         return found, ground if isinstance(found, Divergent) else ground.with_views(found.renumbered)
 

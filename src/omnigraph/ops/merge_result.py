@@ -39,9 +39,10 @@ class TableMerge:
     """
     rows_before: int
     rows_after: int
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
+    inserted: int | None = None
+    """How many rows; None, as the two below, of a table that was adopted or dropped: nobody looked at its rows."""
+    updated: int | None = None
+    deleted: int | None = None
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""

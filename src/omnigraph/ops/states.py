@@ -1,5 +1,6 @@
 """A state of a graph by a short text: a branch, a tag, a commit, or a branch and a commit or time of it."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from omnigraph.clock import parse_instant
@@ -7,12 +8,44 @@ from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.records import MAIN, Snapshot
-from omnigraph.commit.refs import CommitMissingError
+from omnigraph.commit.refs import CommitMissingError, commit_at
+from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
 SEPARATOR = "@"
 """No branch or tag has it in its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedSchema:
+    """The schema of one state, as it was written."""
+
+    branch: str
+    commit_id: str
+    id: str
+    fingerprint: str
+    source: str
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
+        return {**head, "id": self.id, "fingerprint": self.fingerprint, "source": self.source}
+
+
+def show_schema(
+    session: Session, *, branch: str = MAIN, commit_id: str | None = None, at: datetime | None = None
+) -> AcceptedSchema:
+    """The schema of a state; raises what `show_state` raises."""
+    state = show_state(session, branch=branch, commit_id=commit_id, at=at)
+    record = state.manifest.schema
+    return AcceptedSchema(
+        branch=state.branch,
+        commit_id=state.commit.id,
+        id=record.id,
+        fingerprint=record.fingerprint,
+        source=record.source,
+    )
 
 
 def show_state(
@@ -31,7 +64,8 @@ def state_of(session: Session, text: str) -> Snapshot:
     """The state that `text` names.
 
     `review` is the newest of a branch, or the commit that a tag names. `01J…`, a commit's id, is looked for on main and
-    then on every other branch. `review@01J…` and `review@2026-01-31T12:00:00Z` are a commit and a time of a branch.
+    then on every other branch. `review@01J…` and `review@2026-01-31T12:00:00Z` are a commit and a time of a branch; a
+    time alone is one of main.
 
     Raises:
         BranchMissingError, CommitMissingError: There is no such state.
@@ -51,8 +85,41 @@ def located(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
         if looks_like_id(text):
             return _anywhere(session, text)
         if text not in {tag.name for tag in session.branches.tags.records()}:
-            raise
+            instant = _instant(text)
+            if instant is None:
+                raise
+            session.allow(Action.READ)
+            return session.located(at=instant)
     return session.located(commit_id=text)
+
+
+def commit_named(session: Session, text: str) -> str:
+    """The id of the commit that `text` names, seen from the session's branch; an id is given back as it is.
+
+    A tag is its commit, a branch its newest one, a time the newest that the session's branch had then, `review@…` one
+    of another branch. Unlike a state, it may have been collected.
+
+    Raises:
+        BranchMissingError, CommitMissingError: It names none.
+    """
+    branch, sign, rest = text.partition(SEPARATOR)
+    if sign:
+        session.allow(Action.READ, branch)
+        return commit_named(session.on(branch), rest)
+    if looks_like_id(text):
+        return text
+    tags = {tag.name: tag for tag in session.branches.tags.records()}
+    if text in tags:
+        session.allow(Action.READ, tags[text].branch)
+        return tags[text].commit_id
+    instant = _instant(text)
+    if instant is not None:
+        return commit_at(session.log, session.head(), instant).id
+    try:
+        session.allow(Action.READ, text)
+        return session.on(text).head().snapshot.commit.id
+    except BranchMissingError as error:
+        raise CommitMissingError(text, session.log.branch, error.near or closest(text, tags)) from None
 
 
 def _anywhere(session: Session, commit_id: str) -> tuple[ManifestLog, Snapshot]:
@@ -67,8 +134,12 @@ def _anywhere(session: Session, commit_id: str) -> tuple[ManifestLog, Snapshot]:
 
 
 def _past(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
+    instant = _instant(text)
+    return session.located(commit_id=text) if instant is None else session.located(at=instant)
+
+
+def _instant(text: str) -> datetime | None:
     try:
-        instant = parse_instant(text)
+        return parse_instant(text)
     except ValueError:
-        return session.located(commit_id=text)
-    return session.located(at=instant)
+        return None

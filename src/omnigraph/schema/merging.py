@@ -15,6 +15,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.made_twice import made_twice
+from omnigraph.schema.merged_text import Written, merged_text
 from omnigraph.schema.merging_types import Divergence, Names, SchemaMerge
 from omnigraph.schema.text import schema_text
 
@@ -29,8 +30,13 @@ class MergedSchema:
     """By the identity that something had on a side, the one that it has now."""
 
 
-def merge_schemas(base: Catalog, ours: Catalog, theirs: Catalog, names: Names) -> MergedSchema | tuple[Divergence, ...]:
-    """The schema that has what both sides did since the base, or everything that they don't agree about."""
+def merge_schemas(
+    base: Catalog, ours: Catalog, theirs: Catalog, names: Names, texts: tuple[str, str, str] | None = None
+) -> MergedSchema | tuple[Divergence, ...]:
+    """The schema that has what both sides did since the base, or everything that they don't agree about.
+
+    With the three texts, the merged one has their comments.
+    """
     same = made_twice(base, ours, theirs)
     merge = SchemaMerge(renumbered(base, same), renumbered(ours, same), renumbered(theirs, same), names)
     catalog = merge.catalog()
@@ -56,4 +62,11 @@ def merge_schemas(base: Catalog, ours: Catalog, theirs: Catalog, names: Names) -
             )
             for step in steps
         )
+    if texts is not None:
+        states = (
+            Written(catalog=merge.base, text=texts[0]),
+            Written(catalog=merge.ours, text=texts[1]),
+            Written(catalog=merge.theirs, text=texts[2]),
+        )
+        text = merged_text(whole, states, lambda found: assign_identities(found, catalog) == whole)
     return MergedSchema(catalog=whole, text=text, same=same)

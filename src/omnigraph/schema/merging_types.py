@@ -78,7 +78,7 @@ class SchemaMerge:
     def _type(self, base: TypeForm | None, ours: TypeForm | None, theirs: TypeForm | None) -> TypeForm | None:
         if ours is None or theirs is None:
             return self._one_sided(base, ours, theirs)
-        place = _Place(ours.table_key)
+        place = _Place(_known_as(base, ours, theirs, lambda form: form.table_key))
         known = base.properties if base is not None else {}
         properties: dict[int, PropertyForm] = {}
         for one in _in_order(known, ours.properties, theirs.properties):
@@ -124,7 +124,7 @@ class SchemaMerge:
         left = ours if ours is not None else theirs
         if left is None:
             return None
-        here = _Place(place.table, left.name)
+        here = _Place(place.table, _known_as(base, ours or left, theirs or left, lambda form: form.name))
         if ours is None or theirs is None:
             if base is None:
                 return left
@@ -156,10 +156,12 @@ class SchemaMerge:
         first, mine, others = types
         if isinstance(first, EnumOf) and isinstance(mine, EnumOf) and isinstance(others, EnumOf):
             added = {*mine.values, *others.values} - {*first.values}
-            if added - {*mine.values} and added - {*others.values}:
+            if first in (mine, others):
+                return others if mine == first else mine
+            is_whole = [not added - {*one.values} for one in (mine, others)]
+            if mine != others and is_whole[0] == is_whole[1]:
                 return EnumOf((*first.values, *sorted(added)))
-            longer = mine if len(mine.values) >= len(others.values) else others
-            return longer if first not in (mine, others) else others if mine == first else mine
+            return mine if is_whole[0] else others
         return self._pick(place, "type", first, ours.type, theirs.type, base is None)
 
     def _ranges(
@@ -188,10 +190,15 @@ class SchemaMerge:
         """The value of the side that changed it; both may have, alike."""
         if _is_alike(ours, theirs) or (not is_new and _is_alike(base, theirs)):
             return ours
-        if is_new or not _is_alike(base, ours):
-            message = f"both `{self.names.ours}` and `{self.names.theirs}` changed the {what} of {place}, not alike"
-            self.found.append(Divergence(table=place.table, property=place.property, message=message))
-        return theirs
+        if not is_new and _is_alike(base, ours):
+            return theirs
+        message = f"both {self._both_names()} changed the {what} of {place}, not alike"
+        self.found.append(Divergence(table=place.table, property=place.property, message=message))
+        return min(ours, theirs, key=repr)
+
+    def _both_names(self) -> str:
+        """The two sides, in an order that does not depend on which is which."""
+        return " and ".join(f"`{name}`" for name in sorted((self.names.ours, self.names.theirs)))
 
     def _who(self, *, is_ours_gone: bool) -> tuple[str, str]:
         """Who dropped something, and who has it."""
@@ -203,12 +210,12 @@ class SchemaMerge:
     def _check_names(self, merged: Mapping[int, TypeForm]) -> None:
         """No two types, and no two properties of one, have one name."""
         for form in _repeated(merged.values(), lambda form: form.name):
-            message = f"`{self.names.ours}` and `{self.names.theirs}` each have a `{form.name}`, and they are not alike"
+            message = f"{self._both_names()} each have a `{form.name}`, and they are not alike"
             self.found.append(Divergence(table=form.table_key, message=message))
         for form in merged.values():
             for p in _repeated(form.properties.values(), lambda p: p.name):
                 where = _Place(form.table_key, p.name)
-                message = f"`{self.names.ours}` and `{self.names.theirs}` each have a {where}, and they are not alike"
+                message = f"{self._both_names()} each have a {where}, and they are not alike"
                 self.found.append(Divergence(table=form.table_key, property=p.name, message=message))
 
     def _checked(self, form: TypeForm, merged: Mapping[int, TypeForm]) -> TypeForm:
@@ -224,13 +231,16 @@ class SchemaMerge:
         return form
 
     def _name_of(self, identity: int) -> str:
-        for catalog in (self.ours, self.theirs, self.base):
+        names: list[str] = []
+        for catalog in (self.base, self.ours, self.theirs):
             for one, form in forms(catalog).items():
                 if one == identity:
-                    return form.name
-                if identity in form.properties:
-                    return form.properties[identity].name
-        return str(identity)
+                    names.append(form.name)
+                elif identity in form.properties:
+                    names.append(form.properties[identity].name)
+            if names and catalog is self.base:
+                break
+        return min(names)
 
     def _interfaces(self) -> Iterable[InterfaceType]:
         before, mine, others = (one.interfaces for one in (self.base, self.ours, self.theirs))
@@ -240,6 +250,11 @@ class SchemaMerge:
             )
             if chosen is not None:
                 yield chosen
+
+
+def _known_as(base: T | None, ours: T, theirs: T, name: Callable[[T], str]) -> str:
+    """What something is called that the sides may call otherwise: as it was, or the same whichever side is which."""
+    return min(name(ours), name(theirs)) if base is None else name(base)
 
 
 def _is_alike(one: object, other: object) -> bool:

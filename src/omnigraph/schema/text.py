@@ -12,9 +12,11 @@ from omnigraph.schema.catalog import (
     AnyType,
     Cardinality,
     Catalog,
+    CheckRule,
     EdgeType,
     InterfaceType,
     Property,
+    RangeRule,
     Value,
 )
 from omnigraph.schema.step_details import IndexOf, KeyOf, UniqueOf, rule_text
@@ -28,6 +30,24 @@ def schema_text(catalog: Catalog) -> str:
     parts = [*map(_interface, catalog.interfaces.values()), *map(_type, types)]
     source = Source("\n".join(parts), "merged.pg")
     return print_schema(parse_schema(source).require(source))
+
+
+def declaration_text(type_: AnyType | InterfaceType) -> str:
+    """How a type is declared, in the formatter's layout, without a line break at the end."""
+    source = Source(_interface(type_) if isinstance(type_, InterfaceType) else _type(type_), "merged.pg")
+    return print_schema(parse_schema(source).require(source)).rstrip("\n")
+
+
+def type_declaration(type_: AnyType | InterfaceType) -> str:
+    """How a type is declared, on one line."""
+    text = _interface(type_) if isinstance(type_, InterfaceType) else _type(type_)
+    return " ".join(text.split("\n"))
+
+
+def property_declaration(type_: AnyType, p: Property) -> str:
+    """How a property is declared, with the rules that are about it alone."""
+    rules: list[RangeRule | CheckRule] = [*type_.ranges, *type_.checks]
+    return " ".join([_property(p), *(rule_text(rule) for rule in rules if rule.property == p.name)])
 
 
 def _interface(interface: InterfaceType) -> str:

@@ -1,6 +1,6 @@
 """Blobs of rows that come together from two tables: compared and brought, a bounded number of bytes at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -14,22 +14,27 @@ from omnigraph.storage.blobs import read_blobs
 from omnigraph.storage.column_sets import Mask, mask_of
 
 
-class TwoTables:
-    """The bytes that references lead to: in the table that is kept, or in the one that rows are taken from."""
+class Holders:
+    """The bytes that references lead to, in the tables that hold them.
 
-    def __init__(self, type_: AnyType, kept: Version, taken: Version) -> None:
-        self._type, self._kept, self._taken = type_, kept, taken
+    These are by what a reference says in `given`: nothing for the table that is kept, `TAKEN` for the one that rows are
+    taken from, and further numbers where there are more.
+    """
 
-    def same(self, name: str, kept: pa.Array, taken: pa.Array) -> Mask:
+    def __init__(self, type_: AnyType, versions: Mapping[int | None, Version]) -> None:
+        self._type, self._versions = type_, versions
+
+    def same(self, name: str, one: pa.Array, other: pa.Array) -> Mask:
         """Row by row, whether two references lead to the same bytes; only those of one size are read."""
-        is_there, is_also = mask_of(kept.is_valid()), mask_of(taken.is_valid())
-        sizes, others = _sizes(kept), _sizes(taken)
-        found: Mask = ~is_there & ~is_also
-        asked = np.flatnonzero(is_there & is_also & (sizes == others))
+        is_there, is_also = mask_of(one.is_valid()), mask_of(other.is_valid())
+        sizes, others = _sizes(one), _sizes(other)
+        is_one_place = is_there & is_also & (_holders(one) == _holders(other)) & (_addresses(one) == _addresses(other))
+        found: Mask = (~is_there & ~is_also) | is_one_place
+        asked = np.flatnonzero(is_there & is_also & (sizes == others) & ~is_one_place)
         for start, end in slices(sizes[asked]):
             some = pa.array(asked[start:end])
-            pairs = zip(self._read(name, kept.take(some)), self._read(name, taken.take(some)), strict=True)
-            found[asked[start:end]] = [one == other for one, other in pairs]
+            pairs = zip(self._read(name, one.take(some)), self._read(name, other.take(some)), strict=True)
+            found[asked[start:end]] = [first == second for first, second in pairs]
         return found
 
     def stored(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -50,15 +55,27 @@ class TwoTables:
     def _read(self, name: str, references: pa.Array) -> list[bytes | None]:
         values: list[bytes | None] = [None] * len(references)
         is_there = mask_of(references.is_valid())
-        is_taken = mask_of(references.field("given").is_valid())
-        for version, chosen in ((self._kept, is_there & ~is_taken), (self._taken, is_there & is_taken)):
-            rows = np.flatnonzero(chosen)
+        holders = _holders(references)
+        for holder, version in self._versions.items():
+            rows = np.flatnonzero(is_there & (holders == (_NOBODY if holder is None else holder)))
             column = column_in(self._type, version.type, name)
             if len(rows) and column is not None:
                 addresses = references.field("address").take(pa.array(rows)).to_pylist()
                 for row, value in zip(rows, read_blobs(version.table, column, addresses), strict=True):
                     values[row] = value
         return values
+
+
+_NOBODY = -1
+"""In the place of a holder that is not named."""
+
+
+def _holders(references: pa.Array) -> np.ndarray:
+    return np.asarray(pc.fill_null(references.field("given"), _NOBODY).to_numpy(zero_copy_only=False))
+
+
+def _addresses(references: pa.Array) -> np.ndarray:
+    return np.asarray(pc.fill_null(references.field("address"), 0).to_numpy(zero_copy_only=False))
 
 
 def _sizes(references: pa.Array) -> np.ndarray:

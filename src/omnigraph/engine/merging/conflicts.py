@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 
-from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, shown_value
+from omnigraph.engine.writing.violations import MOST_SHOWN, shown_value
 
 
 class ConflictKind(Enum):
@@ -32,7 +33,9 @@ _OF_ROWS = (ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, Confli
 class Conflict:
     """One row, rule or type about which the branches don't agree.
 
-    The values are in their JSON form: of the property, or of a row that one side deleted those that the other changed.
+    The values are in their JSON form: of the property, or by name those of several; None where a state has no such row.
+    Of a row that one side deleted they are those that the other changed, of a node with too many or too few edges the
+    ids of these edges, and of a schema the declarations.
     """
 
     kind: ConflictKind
@@ -40,6 +43,8 @@ class Conflict:
     """The key of its table, such as `node:Person`; of a type that has none here, what it would be."""
     id: str | None = None
     property: str | None = None
+    other_id: str | None = None
+    """Of values that have to be unique: the row that holds them too."""
     base: object = None
     ours: object = None
     theirs: object = None
@@ -52,6 +57,7 @@ class Conflict:
             "table": self.table,
             "id": self.id,
             "property": self.property,
+            "other_id": self.other_id,
             "base": self.base,
             "ours": self.ours,
             "theirs": self.theirs,
@@ -75,20 +81,12 @@ class Conflicts:
         """So many more of a kind; of these, at least as many are given as may be shown."""
         if total:
             self.counts[kind] = self.counts.get(kind, 0) + total
-            self.shown += list(conflicts)[: MOST_SHOWN - len(self.shown)]
+            self.shown += islice(conflicts, self.room)
 
-    def add_violations(self, table_key: str, violations: Iterable[ConstraintViolation]) -> None:
-        """Rows of a table that the merged state would have, and that break its schema."""
-        for one in violations:
-            kind = _KINDS.get(one.rule, ConflictKind.VALUE_CONSTRAINT_VIOLATION)
-            self.add(kind, [Conflict(kind=kind, table=table_key, id=one.id, message=one.message)], 1)
-
-
-_KINDS = {
-    "unique": ConflictKind.UNIQUE_VIOLATION,
-    "card": ConflictKind.CARDINALITY_VIOLATION,
-    "endpoint": ConflictKind.ORPHAN_EDGE,
-}
+    @property
+    def room(self) -> int:
+        """How many more are shown."""
+        return MOST_SHOWN - len(self.shown)
 
 
 def value_text(value: object) -> str:

@@ -10,6 +10,7 @@ from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.reshaped import ReshapedTables
 from omnigraph.engine.merging.schemas import Side
 from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot
+from omnigraph.engine.merging.witnesses import add_violations, said_of
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.pending import Pending
 from omnigraph.engine.writing.relations import check_cardinality
@@ -46,8 +47,8 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
     for edge in sides.catalog.edges.values():
         if edge.name in names or edge.source in names:
             check_cardinality(pending, edge, findings)
-    for one in findings.violations:
-        conflicts.add_violations(view.type(one.type).table_key, [one])
+    types = {one.type: view.type(one.type) for one in findings.violations}
+    add_violations(sides, types, findings.violations, conflicts)
     for edge in sides.catalog.edges.values():
         for side in ("ours", "theirs"):
             _check_ends(sides, pending, edge, side, conflicts)
@@ -76,7 +77,7 @@ def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conf
             is_hit = is_among(rows.column(column), gone[node.name])
             hit.update(rows.column(ID).filter(pa.array(is_hit)).to_pylist())
     if hit:
-        _add_orphans(pending, edge, sorted(hit), (sides.names[side], sides.names[other]), conflicts)
+        _add_orphans(sides, pending, edge, sorted(hit), side, conflicts)
 
 
 def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
@@ -92,9 +93,9 @@ def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
 
 
 def _add_orphans(
-    pending: Pending, edge: EdgeType, ids: Sequence[str], names: tuple[str, str], conflicts: Conflicts
+    sides: Sides, pending: Pending, edge: EdgeType, ids: Sequence[str], maker: Side, conflicts: Conflicts
 ) -> None:
-    """Those of the edges that the merged state has, and whose ends it has not."""
+    """Those of a side's edges that the merged state has, and whose ends it has not."""
     rows = pending.of(edge).matching(ID, ids, [ID, SRC, DST])
     for column, end, name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
         nodes = pending.of(pending.node_type(name))
@@ -102,9 +103,13 @@ def _add_orphans(
         there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
         known = is_among(rows.column(column), there) | is_among(rows.column(column), nodes.rows.column(ID))
         orphans = rows.filter(pa.array(~known))
+        if not orphans.num_rows:
+            continue
+        some = orphans.slice(0, MOST_SHOWN).to_pylist()
+        said = said_of(sides, edge, [row[ID] for row in some], [column])
+        names = sides.names[maker], sides.names[sides.other(maker)]
         shown = [
-            _orphan(edge, row[ID], end, f"{name} {quoted(row[column])}", names)
-            for row in orphans.slice(0, MOST_SHOWN).to_pylist()
+            said.about(_orphan(edge, row[ID], end, f"{name} {quoted(row[column])}", names), row[ID]) for row in some
         ]
         conflicts.add(ConflictKind.ORPHAN_EDGE, shown, orphans.num_rows)
 

@@ -1,6 +1,6 @@
 """Which schema the merged state has: what each side made of the base's, together."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.codec import encode_catalog, fingerprint
 from omnigraph.schema.merging import MergedSchema, merge_schemas
 from omnigraph.schema.merging_types import Divergence, Names
+from omnigraph.schema.text import property_declaration, type_declaration
 
 Side: TypeAlias = Literal["ours", "theirs"]
 
@@ -40,22 +41,43 @@ class Agreed:
         return _renumbered(view, self.same)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseSchema:
+    """What the schemas of both sides have grown from."""
+
+    catalog: Catalog
+    source: str
+    same: Aliases
+    id: str | None
+    """None for one that nobody accepted: several bases have it together."""
+
+    @classmethod
+    def of(cls, view: View) -> "BaseSchema":
+        """The schema of a state."""
+        record = view.snapshot.manifest.schema
+        return cls(catalog=view.catalog, source=record.source, same=record.same, id=record.id)
+
+
 def agreed_schema(
-    base: View, ours: View, theirs: View, names: Mapping[Side, str], new_id: Callable[[], str]
+    bases: tuple[View, BaseSchema], ours: View, theirs: View, names: Mapping[Side, str], new_id: Callable[[], str]
 ) -> Agreed | Divergent:
-    """The schema of the merged state: that of one side if the other left it as it was, else of both together."""
-    records = [view.snapshot.manifest.schema for view in (base, ours, theirs)]
-    before, mine, others = records
-    same = joined_aliases(*(record.same for record in records))
+    """The schema of the merged state: that of one side if the other left it as it was, else of both together.
+
+    `bases` are the base and its schema; of several, one of them and what they have together.
+    """
+    base, before = bases
+    mine, others = (view.snapshot.manifest.schema for view in (ours, theirs))
+    same = joined_aliases(before.same, mine.same, others.same)
     views = [_renumbered(view, same) for view in (base, ours, theirs)]
     if others.id in (before.id, mine.id):
         return Agreed(catalog=views[1].catalog, record=mine, base=views[0], ours=views[1], theirs=views[2], same=same)
     if before.id == mine.id:
         return Agreed(catalog=views[2].catalog, record=others, base=views[0], ours=views[1], theirs=views[2], same=same)
-    first, one, other = (view.catalog for view in views)
-    found = merge_schemas(first, one, other, Names(names["ours"], names["theirs"]))
+    first, mine_now, theirs_now = renumbered(before.catalog, same), views[1].catalog, views[2].catalog
+    sources = before.source, mine.source, others.source
+    found = merge_schemas(first, mine_now, theirs_now, Names(names["ours"], names["theirs"]), sources)
     if not isinstance(found, MergedSchema):
-        return Divergent(tuple(map(_told, found)))
+        return Divergent(tuple(_told(one, (first, mine_now, theirs_now)) for one in found))
     same = joined_aliases(same, found.same)
     views = [_renumbered(view, same) for view in views]
     return Agreed(
@@ -68,16 +90,18 @@ def agreed_schema(
     )
 
 
-def several_schemas(ground: Crossed, agreed: Callable[[View], Agreed | Divergent]) -> Agreed | Divergent:
+def several_schemas(
+    ground: Crossed, agreed: Callable[[tuple[View, BaseSchema]], Agreed | Divergent]
+) -> Agreed | Divergent:
     """The schema of the merged state where there are several bases; `agreed` gives that from one of them.
 
-    That is the base with the schema that all have together. If there is none, all have to give the same.
+    What they have grown from is the schema that all have together. If there is none, all have to give the same.
     """
-    chosen = _with_schema_of_all(ground)
+    chosen = _schema_of_all(ground)
     if chosen is not None:
-        return agreed(chosen)
+        return agreed((ground.states[0], chosen))
     by_schema = {_schema_id(state): state for state in reversed(ground.states)}
-    found = [agreed(state) for state in reversed(by_schema.values())]
+    found = [agreed((state, BaseSchema.of(state))) for state in reversed(by_schema.values())]
     catalogs = [one.catalog for one in found if isinstance(one, Agreed)]
     for one in found:
         if isinstance(one, Divergent):
@@ -90,19 +114,27 @@ def several_schemas(ground: Crossed, agreed: Callable[[View], Agreed | Divergent
     return found[0]
 
 
-def _with_schema_of_all(ground: Ground) -> View | None:
-    """That of the states whose schema the others have, or had before it was changed; None if there is none."""
+def _schema_of_all(ground: Ground) -> BaseSchema | None:
+    """The schema that the states have together; None if that can't be told, or they don't agree."""
     if isinstance(ground, View):
-        return ground
-    first, second = _with_schema_of_all(ground.first), ground.second
-    if first is None or _schema_id(first) == _schema_id(second):
+        return BaseSchema.of(ground)
+    first, second = _schema_of_all(ground.first), BaseSchema.of(ground.second)
+    if first is None or first.id == second.id:
         return first
-    below = None if ground.below is None else _with_schema_of_all(ground.below)
+    below = None if ground.below is None else _schema_of_all(ground.below)
     if below is None:
         return None
-    if _schema_id(second) == _schema_id(below):
+    if second.id == below.id:
         return first
-    return second if _schema_id(first) == _schema_id(below) else None
+    if first.id is not None and first.id == below.id:
+        return second
+    same = joined_aliases(below.same, first.same, second.same)
+    states = below, first, second
+    base, one, other = (renumbered(state.catalog, same) for state in states)
+    found = merge_schemas(base, one, other, Names("", ""), (below.source, first.source, second.source))
+    if not isinstance(found, MergedSchema):
+        return None
+    return BaseSchema(catalog=found.catalog, source=found.text, same=joined_aliases(same, found.same), id=None)
 
 
 def _schema_id(view: View) -> str:
@@ -126,32 +158,53 @@ def _record(
     )
 
 
-def _told(divergence: Divergence) -> Conflict:
+def _told(divergence: Divergence, catalogs: Sequence[Catalog]) -> Conflict:
+    """A divergence, with how the base and both sides declare what it is about."""
+    base, ours, theirs = declarations(catalogs, divergence.table, divergence.property)
     return Conflict(
         kind=ConflictKind.SCHEMA_DIVERGENCE,
         table=divergence.table,
         property=divergence.property,
+        base=base,
+        ours=ours,
+        theirs=theirs,
         message=divergence.message,
     )
 
 
-def dropped_but_changed(type_: AnyType, dropper: str, changer: str) -> Conflict:
+def dropped_but_changed(type_: AnyType, dropper: str, changer: str, catalogs: Sequence[Catalog]) -> Conflict:
     """A type that one side dropped, while the other one wrote to it."""
-    return Conflict(
-        kind=ConflictKind.SCHEMA_DIVERGENCE,
-        table=type_.table_key,
-        message=f"`{dropper}` dropped {type_.name}, and `{changer}` changed rows of it",
-    )
+    message = f"`{dropper}` dropped {type_.name}, and `{changer}` changed rows of it"
+    return _told(Divergence(table=type_.table_key, message=message), catalogs)
 
 
-def lost_property(type_: AnyType, name: str, dropper: str, changer: str) -> Conflict:
+def lost_property(type_: AnyType, name: str, dropper: str, changer: str, catalogs: Sequence[Catalog]) -> Conflict:
     """A property that one side dropped, while the other one gave it values."""
-    return Conflict(
-        kind=ConflictKind.SCHEMA_DIVERGENCE,
-        table=type_.table_key,
-        property=name,
-        message=f"`{dropper}` dropped {type_.name}.{name}, and `{changer}` gave it values",
-    )
+    message = f"`{dropper}` dropped {type_.name}.{name}, and `{changer}` gave it values"
+    return _told(Divergence(table=type_.table_key, property=name, message=message), catalogs)
+
+
+def declarations(catalogs: Sequence[Catalog], table: str, property_name: str | None) -> list[str | None]:
+    """How each catalog declares a type or property, whatever it is called there; None where it has none."""
+    name = table.partition(":")[2]
+    if not name:
+        found = [catalog.interfaces.get(table) for catalog in catalogs]
+        return [None if one is None else type_declaration(one) for one in found]
+    types = [catalog.type(name) for catalog in catalogs]
+    identities = {one.identity for one in types if one is not None}
+    types = [
+        one or next((other for other in types_of(catalog) if other.identity in identities), None)
+        for one, catalog in zip(types, catalogs, strict=True)
+    ]
+    if property_name is None:
+        return [None if one is None else type_declaration(one) for one in types]
+    known = [None if one is None else one.property(property_name) for one in types]
+    same = {p.identity for p in known if p is not None}
+    told: list[str | None] = []
+    for type_, p in zip(types, known, strict=True):
+        twin = p or next((q for q in (type_.properties if type_ else ()) if q.identity in same), None)
+        told.append(None if type_ is None or twin is None else property_declaration(type_, twin))
+    return told
 
 
 def types_of(catalog: Catalog) -> list[AnyType]:

@@ -1,7 +1,7 @@
 """What one side has done to a table since the base, in the columns of the type that the merged state has."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from omnigraph.storage.column_sets import Mask, Positions, are_equal, one_array,
 from omnigraph.storage.dataset import ADDRESS, Table
 from omnigraph.storage.lookup import addresses_at
 
-ELSEWHERE = 1
+TAKEN = 1
 """What `given` says in the reference to a blob of the table that rows are taken from; of one's own it is null."""
 
 
@@ -34,6 +34,10 @@ class SideChanges:
     """For each column, which of the updated rows have another value now."""
     deleted: pa.Array
     """The ids of rows that went."""
+    unknown: Mapping[str, Mask] = field(default_factory=dict)
+    """For columns that are named, of which updated rows it is not known what the base had, whatever `before` says."""
+    absent: frozenset[str] = frozenset()
+    """Columns that the side does not know: it says nothing about them, whatever its rows are filled with."""
     lost: tuple[str, ...] = ()
     """Properties that the type does not have any more, and that these changes gave values."""
 
@@ -52,27 +56,27 @@ def no_changes(type_: AnyType) -> SideChanges:
     return SideChanges(inserted=empty, before=empty, after=empty, changed={}, deleted=pa.array([], pa.string()))
 
 
-def all_new(type_: AnyType, version: Version, *, is_elsewhere: bool) -> SideChanges:
+def all_new(type_: AnyType, version: Version, *, holder: int | None) -> SideChanges:
     """Of a side whose table the base does not have: every row came."""
-    rows = Shape(type_, version, is_elsewhere).rows(version.table.scan())
-    return replace(no_changes(type_), inserted=rows)
+    rows = Shape(type_, version, holder).rows(version.table.scan())
+    return replace(no_changes(type_), inserted=rows, absent=_absent(type_, version))
 
 
 def changes_of(
-    type_: AnyType, before: Version, after: Version, found: Differences, *, is_elsewhere: bool
+    type_: AnyType, before: Version, after: Version, found: Differences, *, holder: int | None
 ) -> SideChanges:
-    """The changes from one version to another, as rows of `type_`; `is_elsewhere`: their blobs are to be brought.
+    """The changes from one version to another, as rows of `type_`; references to blobs say that `holder` has them.
 
     Columns that only a new schema brought count as changed where they say something else than what it fills them with.
     """
-    shape = Shape(type_, after, is_elsewhere, places=np.concatenate([found.inserted, found.later]))
+    shape = Shape(type_, after, holder, places=np.concatenate([found.inserted, found.later]))
     inserted = shape.rows(rows_at(after.table, found.inserted))
     ids = rows_at(before.table, found.deleted, [ID]).column(ID) if len(found.deleted) else pa.array([], pa.string())
     befores, afters, masks = [], [], []
     lost = {name for name in _unknown(type_, after.type) if _gives(after.table, found, name)}
     twins = _twins(before.type, after.type)
     for part in updated_rows(before.table, after.table, found, fills_of(type_, before.type, after.type), twins):
-        old = Shape(type_, before, is_elsewhere=False, has_addresses=False).rows(part.before)
+        old = Shape(type_, before, None, has_addresses=False).rows(part.before)
         new = shape.rows(part.after)
         changed = _changed(type_, before, after, part.changed, old, new)
         lost |= {name for name in _unknown(type_, after.type) if name in part.changed}
@@ -87,8 +91,14 @@ def changes_of(
         after=pa.concat_tables([empty, *afters]),
         changed={name: np.concatenate([mask[name] for mask in masks]) for name in pending_schema(type_).names if masks},
         deleted=one_array(ids),
+        absent=_absent(type_, after),
         lost=tuple(sorted(lost)),
     )
+
+
+def _absent(type_: AnyType, version: Version) -> frozenset[str]:
+    names = pending_schema(type_).names
+    return frozenset(name for name in names if column_in(type_, version.type, name) is None)
 
 
 def _twins(before: AnyType, after: AnyType) -> dict[str, str]:
@@ -127,7 +137,7 @@ def with_known_values(
     if not names or not changes.after.num_rows:
         return changes
     ids = one_array(changes.after.column(ID))
-    found = Shape(type_, kept, is_elsewhere=False).rows(rows_of(ids))
+    found = Shape(type_, kept, None).rows(rows_of(ids))
     places = places_among(ids, found.column(ID))
     after = changes.after
     for name in names:
@@ -185,7 +195,8 @@ class Shape:
 
     type: AnyType
     version: Version
-    is_elsewhere: bool
+    holder: int | None
+    """Who has its blobs: None for the table that rows are brought to, `TAKEN`, or a number of another one."""
     has_addresses: bool = True
     places: Positions | None = None
     """Where its rows lie among those that live, in any order; without them rows with blobs are looked up by id."""
@@ -194,12 +205,12 @@ class Shape:
         """Rows that were read, in the columns of the type."""
         blobs = self._references(rows)
         columns = []
-        for field in pending_schema(self.type):
-            name = column_in(self.type, self.version.type, field.name)
+        for column in pending_schema(self.type):
+            name = column_in(self.type, self.version.type, column.name)
             if name is None:
-                columns.append(_filled(self.type, field, rows.num_rows))
+                columns.append(_filled(self.type, column, rows.num_rows))
             else:
-                columns.append(blobs[name] if name in blobs else rows.column(name).cast(field.type))
+                columns.append(blobs[name] if name in blobs else rows.column(name).cast(column.type))
         return pa.table(columns, schema=pending_schema(self.type))
 
     def _references(self, rows: pa.Table) -> dict[str, pa.Array]:
@@ -209,7 +220,7 @@ class Shape:
         if not self.has_addresses:
             return {name: _sized(one_array(rows.column(name))) for name in names}
         references = referring(self.version.type, self._addressed(rows, names))
-        mark = pa.repeat(pa.scalar(ELSEWHERE if self.is_elsewhere else None, pa.int32()), rows.num_rows)
+        mark = pa.repeat(pa.scalar(self.holder, pa.int32()), rows.num_rows)
         return {name: _marked(one_array(references.column(name)), mark) for name in names}
 
     def _addressed(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:

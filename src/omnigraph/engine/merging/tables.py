@@ -7,12 +7,13 @@ import pyarrow as pa
 
 from omnigraph.commit.records import Pin, Snapshot
 from omnigraph.engine.differences import Differences, differences
-from omnigraph.engine.merging.blobs import TwoTables
+from omnigraph.engine.merging.blobs import Holders
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, value_text
 from omnigraph.engine.merging.crossing import Bases, BaseTable, Crossed
 from omnigraph.engine.merging.places import addresses_of, replaced_ids, rows_of
 from omnigraph.engine.merging.schemas import Side, dropped_but_changed, lost_property, rules_differ, types_of
 from omnigraph.engine.merging.sides import (
+    TAKEN,
     SideChanges,
     Version,
     fills_of,
@@ -41,7 +42,7 @@ class MergedTable:
     columns: NewColumns | None = None
     """What its columns have to become first; None: they are as they must be."""
     rows: RowMerge | None = None
-    bytes: TwoTables | None = None
+    bytes: Holders | None = None
     checked: pa.Table | None = None
     """Rows that the version has already, and that may break the rules of the merged state.
 
@@ -85,10 +86,16 @@ class Sides:
     """All the bases, where there are several; `base` is one of them."""
     _found: dict[tuple[str, int, str, int], Differences] = field(default_factory=dict, repr=False)
     _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
+    _holders: list[Version] = field(default_factory=list, repr=False)
 
     def view(self, side: Side) -> View:
         """One of the two that are merged."""
         return self.ours if side == "ours" else self.theirs
+
+    @property
+    def catalogs(self) -> tuple[Catalog, Catalog, Catalog]:
+        """The schemas of the base and of both sides."""
+        return self.base.catalog, self.ours.catalog, self.theirs.catalog
 
     def version(self, view: View, type_: AnyType) -> Version | None:
         """A type's table in a state, whatever it is called there."""
@@ -107,17 +114,53 @@ class Sides:
         """A type's table as both sides had it."""
         return self._tables.table(self.crossed or self.base, type_)
 
-    def changes(self, type_: AnyType, base: BaseTable | None, side: Side, *, is_elsewhere: bool) -> SideChanges:
+    def changes(self, type_: AnyType, base: BaseTable | None, side: Side, *, holder: int | None) -> SideChanges:
         """What a side has done to a table."""
         if base is not None and base.rows is None and not self.has_changed(side, type_):
             return no_changes(type_)
         version = self.version(self.view(side), type_)
         assert version is not None  # noqa: S101 - only tables that both sides have are compared
-        return self._tables.changes(type_, base, BaseTable(version=version), is_elsewhere=is_elsewhere)
+        changes = self._tables.changes(type_, base, BaseTable(version=version), holder=holder)
+        if base is None or base.rows is None:
+            return changes
+        return replace(changes, lost=tuple(self._lost(side, type_, version)))
+
+    def _lost(self, side: Side, type_: AnyType, version: Version) -> Iterator[str]:
+        """Properties that the type has no more, and to which a side gave values that not all bases together have."""
+        known = {p.identity for p in type_.properties}
+        names = [p.name for p in version.type.properties if p.identity not in known]
+        if not names:
+            return
+        changes = self._own_changes(side, version.type)
+        for name in names:
+            column = changes.inserted.column(name)
+            if column.null_count < len(column) or (name in changes.changed and changes.changed[name].any()):
+                yield name
+
+    def _own_changes(self, side: Side, type_: AnyType) -> SideChanges:
+        """What a side has done to a table, in the columns that it has there."""
+        version = self.version(self.view(side), type_)
+        assert version is not None  # noqa: S101 - it is a type of that side
+        return self._tables.changes(type_, self.base_table(type_), BaseTable(version=version), holder=None)
+
+    def has_news(self, side: Side, type_: AnyType) -> bool:
+        """Whether a side changed rows of a type that it has: against all bases together."""
+        if self.crossed is None or not self.has_changed(side, type_):
+            return self.has_changed(side, type_)
+        changes = self._own_changes(side, type_)
+        return bool(changes.inserted.num_rows or changes.after.num_rows or len(changes.deleted))
+
+    def rows_of(self, type_: AnyType, table: BaseTable, ids: pa.Array) -> pa.Table:
+        """Some rows of a table, by their ids, as far as it has them; what is not known of them is null."""
+        return self._tables.rows(type_, table, ids)
+
+    def rows_where(self, type_: AnyType, table: BaseTable, column: str, keys: pa.Array) -> pa.Table:
+        """The rows of a table whose `column`, an end of an edge, is one of the keys."""
+        return self._tables.rows_where(type_, table, column, keys)
 
     @property
     def _tables(self) -> Bases:
-        return Bases(self.version, self.differences)
+        return Bases(self.version, self.differences, self._holders)
 
     def has_changed(self, side: Side, type_: AnyType) -> bool:
         """Whether a side changed what a table says, or at least may have, since one of the bases."""
@@ -152,8 +195,8 @@ def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
     identities = {type_.identity for type_ in types_of(sides.catalog)}
     for side in _SIDES:
         for gone in types_of(sides.view(side).catalog):
-            if gone.identity not in identities and sides.has_changed(side, gone):
-                told = dropped_but_changed(gone, sides.names[sides.other(side)], sides.names[side])
+            if gone.identity not in identities and sides.has_news(side, gone):
+                told = dropped_but_changed(gone, sides.names[sides.other(side)], sides.names[side], sides.catalogs)
                 conflicts.add(told.kind, [told], 1)
     return [_merged(sides, type_, conflicts) for type_ in types_of(sides.catalog)]
 
@@ -210,14 +253,15 @@ def _by_rows(sides: Sides, type_: AnyType, together: BaseTable | None, side: Sid
     # Where rows lay in a base that is several is not known: they are looked up.
     base = None if together is None or together.rows is not None else together.version
     kept, taken = _version(sides, type_, side), _version(sides, type_, other)
-    mine = sides.changes(type_, together, side, is_elsewhere=False)
-    theirs = sides.changes(type_, together, other, is_elsewhere=True)
+    mine = sides.changes(type_, together, side, holder=None)
+    theirs = sides.changes(type_, together, other, holder=TAKEN)
     for changes, changer in ((mine, side), (theirs, other)):
         for name in changes.lost:
-            told = lost_property(type_, name, sides.names[sides.other(changer)], sides.names[changer])
+            who = sides.names[sides.other(changer)], sides.names[changer]
+            told = lost_property(type_, name, *who, sides.catalogs)
             conflicts.add(told.kind, [told], 1)
     prefer: Prefer | None = None if sides.strategy is None else "kept" if sides.strategy == side else "taken"
-    tables = TwoTables(type_, kept, taken)
+    tables = Holders(type_, {None: kept, TAKEN: taken})
     found = [None if base is None else _found(sides, type_, base, one) for one in (side, other)]
 
     def rows_there(ids: pa.Array) -> pa.Table:
@@ -270,7 +314,8 @@ def _known(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:
 
 def _told(sides: Sides, type_: AnyType, side: Side, clash: Clash) -> Iterator[Conflict]:
     is_kept_ours = side == "ours"
-    for row_id, base, kept, taken in zip(clash.ids, clash.base, clash.kept, clash.taken, strict=True):
+    values = zip(clash.ids, clash.base, clash.is_base_known, clash.kept, clash.taken, strict=True)
+    for row_id, base, is_known, kept, taken in values:
         ours, theirs = (kept, taken) if is_kept_ours else (taken, kept)
         yield Conflict(
             kind=clash.kind,
@@ -280,23 +325,26 @@ def _told(sides: Sides, type_: AnyType, side: Side, clash: Clash) -> Iterator[Co
             base=base,
             ours=ours,
             theirs=theirs,
-            message=_message(sides, type_, clash, row_id, base, ours, theirs),
+            message=_message(sides, type_, clash, row_id, value_text(base) if is_known else None, ours, theirs),
         )
 
 
 def _message(
-    sides: Sides, type_: AnyType, clash: Clash, row_id: str, base: object, ours: object, theirs: object
+    sides: Sides, type_: AnyType, clash: Clash, row_id: str, base: str | None, ours: object, theirs: object
 ) -> str:
     ours_name, theirs_name = sides.names["ours"], sides.names["theirs"]
     about = f"{type_.name} {quoted(row_id)}"
     if clash.kind is ConflictKind.DELETE_VS_UPDATE:
         dropper, changer, row = (ours_name, theirs_name, theirs) if ours is None else (theirs_name, ours_name, ours)
+        if base is None:
+            return f"{about} was deleted on `{dropper}`, and `{changer}` has it; whether it changed it is not known"
         names = ", ".join(f"`{name}`" for name in row) if isinstance(row, dict) else ""
         return f"{about} was deleted on `{dropper}`, and `{changer}` changed its {names}"
     both = f"{value_text(ours)} on `{ours_name}` and {value_text(theirs)} on `{theirs_name}`"
     if clash.kind is ConflictKind.DIVERGENT_INSERT:
         return f"{about} was inserted on both sides, with `{clash.property}` {both}"
-    return f"`{clash.property}` of {about} was {value_text(base)}; it is {both}"
+    what = f"`{clash.property}` of {about} was"
+    return f"what {what} is not known; it is {both}" if base is None else f"{what} {base}; it is {both}"
 
 
 def merged_snapshot(sides: Sides, tables: Collection[MergedTable]) -> Snapshot:

@@ -7,19 +7,18 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.json_rows import json_column
 from omnigraph.engine.merging.conflicts import ConflictKind
+from omnigraph.engine.merging.shown import ENDS, shown_column
 from omnigraph.engine.merging.sides import SideChanges
 from omnigraph.engine.writing.blobs import REFERENCE
 from omnigraph.engine.writing.violations import MOST_SHOWN
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.column_sets import Mask, are_equal, is_among, one_array, places_among
 
 Prefer: TypeAlias = Literal["kept", "taken"]
 SameBlobs: TypeAlias = Callable[[str, pa.Array, pa.Array], Mask]
 """Row by row, whether the blobs of a column that two references lead to have the same bytes."""
-_ENDS = {SRC: "from", DST: "to"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +32,7 @@ class Clash:
     property: str | None
     ids: Sequence[str]
     base: Sequence[object]
+    is_base_known: Sequence[bool]
     kept: Sequence[object]
     taken: Sequence[object]
     total: int
@@ -93,9 +93,9 @@ class _Merge:
         yield theirs.filter(pa.array(at < 0))
         both = np.flatnonzero(at >= 0)
         if len(both):
-            everything = {name: np.ones(len(both), np.bool_) for name in theirs.schema.names}
             mine, theirs = mine.take(pa.array(at[both])), theirs.take(pa.array(both))
-            yield self._together(ConflictKind.DIVERGENT_INSERT, None, (mine, everything), (theirs, everything))
+            given = [_given(part, side.absent) for part, side in ((mine, self.kept), (theirs, self.taken))]
+            yield self._together(ConflictKind.DIVERGENT_INSERT, None, (mine, given[0]), (theirs, given[1]))
 
     def updates(self) -> Iterator[pa.Table]:
         kept, taken = self.kept, self.taken
@@ -106,7 +106,8 @@ class _Merge:
         if len(both):
             mine = kept.after.take(pa.array(at[both])), _rows_of(kept.changed, at[both])
             theirs = taken.after.take(pa.array(both)), _rows_of(taken.changed, both)
-            yield self._together(ConflictKind.DIVERGENT_UPDATE, taken.before.take(pa.array(both)), mine, theirs)
+            base = taken.before.take(pa.array(both)), _rows_of(taken.unknown, both)
+            yield self._together(ConflictKind.DIVERGENT_UPDATE, base, mine, theirs)
         if is_gone.any():
             self._deleted_and_changed(taken, np.flatnonzero(is_gone), is_kept_deleted=True)
             if self.prefer == "taken":
@@ -127,7 +128,9 @@ class _Merge:
         if self.prefer is not None:
             return
         some = rows[:MOST_SHOWN]
-        before, after = (self._documents(part, changes.changed, some) for part in (changes.before, changes.after))
+        after = self._documents(changes.after, changes.changed, some)
+        sure = {name: mask & ~changes.unknown.get(name, ~mask) for name, mask in changes.changed.items()}
+        before = self._documents(changes.before, sure, some)
         nothing: list[object] = [None] * len(some)
         self.clashes.append(
             Clash(
@@ -135,6 +138,7 @@ class _Merge:
                 property=None,
                 ids=changes.after.column(ID).take(pa.array(some)).to_pylist(),
                 base=before,
+                is_base_known=[bool(one) for one in before],
                 kept=nothing if is_kept_deleted else after,
                 taken=after if is_kept_deleted else nothing,
                 total=len(rows),
@@ -148,24 +152,16 @@ class _Merge:
             if mask[some].any():
                 values = self._shown(rows, name, some)
                 for place in np.flatnonzero(mask[some]):
-                    found[place][_ENDS.get(name, name)] = values[place]
+                    found[place][ENDS.get(name, name)] = values[place]
         return list(found)
 
     def _shown(self, rows: pa.Table, name: str, some: np.ndarray) -> list[object]:
-        """Some values in their JSON form; of a blob, how large it is."""
-        column = one_array(rows.column(name).take(pa.array(some)))
-        prop = self.type.property(name)
-        if prop is None:
-            texts: list[object] = column.to_pylist()
-            return texts
-        if column.type == REFERENCE:
-            return [None if one is None else {"bytes": one["size"]} for one in column.to_pylist()]
-        return json_column(prop.type, column)
+        return shown_column(self.type, name, one_array(rows.column(name).take(pa.array(some))))
 
     def _together(
         self,
         kind: ConflictKind,
-        base: pa.Table | None,
+        base: tuple[pa.Table, Mapping[str, Mask]] | None,
         mine: tuple[pa.Table, Mapping[str, Mask]],
         theirs: tuple[pa.Table, Mapping[str, Mask]],
     ) -> pa.Table:
@@ -216,23 +212,41 @@ class _Merge:
             clashes[p.name] = clashes[p.name] & is_open
 
     def _clash(
-        self, kind: ConflictKind, name: str, mask: Mask, base: pa.Table | None, kept: pa.Table, taken: pa.Table
+        self,
+        kind: ConflictKind,
+        name: str,
+        mask: Mask,
+        base: tuple[pa.Table, Mapping[str, Mask]] | None,
+        kept: pa.Table,
+        taken: pa.Table,
     ) -> None:
         rows = np.flatnonzero(mask)
         if not len(rows):
             return
         some = rows[:MOST_SHOWN]
+        before: list[object] = [None] * len(some)
+        known = [True] * len(some)
+        if base is not None:
+            known = (~base[1].get(name, np.zeros(len(mask), np.bool_)))[some].tolist()
+            values = self._shown(base[0], name, some)
+            before = [value if is_known else None for value, is_known in zip(values, known, strict=True)]
         self.clashes.append(
             Clash(
                 kind=kind,
-                property=_ENDS.get(name, name),
+                property=ENDS.get(name, name),
                 ids=kept.column(ID).take(pa.array(some)).to_pylist(),
-                base=[None] * len(some) if base is None else self._shown(base, name, some),
+                base=before,
+                is_base_known=known,
                 kept=self._shown(kept, name, some),
                 taken=self._shown(taken, name, some),
                 total=len(rows),
             )
         )
+
+
+def _given(rows: pa.Table, absent: frozenset[str]) -> dict[str, Mask]:
+    """Inserted rows say something in every column that their side knows."""
+    return {name: np.full(rows.num_rows, name not in absent) for name in rows.schema.names}
 
 
 def _rows_of(changed: Mapping[str, Mask], rows: np.ndarray) -> dict[str, Mask]:
