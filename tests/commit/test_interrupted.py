@@ -1,5 +1,6 @@
 """A write that is interrupted while it announces itself leaves no announcement."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -24,4 +25,20 @@ def test_an_interrupt_behind_the_put_of_a_sidecar_leaves_none(tmp_path: Path, mo
         arm(session.log, session.head(), operation="load", actor="ada")
 
     assert list_operations(session).pending == ()
+    assert list((tmp_path / "g" / "__recovery").glob("*")) == []
+
+
+def test_an_interrupt_while_its_renewal_starts_leaves_no_sidecar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = small_world(tmp_path / "g")
+
+    def interrupted(_self: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        arm(session.log, session.head(), operation="load", actor="ada")
+
     assert list((tmp_path / "g" / "__recovery").glob("*")) == []

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from omnigraph.commit import audit, freshness, manifest_log
 from omnigraph.commit.manifest_log import GraphReplacedError
 from omnigraph.commit.plan import CommitPlan, ConflictError, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.commit.recovery import recover
+from omnigraph.commit.recovery import Report, recover
 from omnigraph.commit.requirement import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar, list_sidecars
 from omnigraph.faults import ArmedFaults
@@ -442,6 +443,48 @@ def test_an_operation_that_lasts_longer_than_its_lease_is_kept_alive_by_its_hear
     lease.disarm()
 
     assert report.in_flight == ["01"]
+
+
+def test_an_operation_that_is_about_to_say_that_it_has_landed_is_not_recovered(tmp_path: Path) -> None:
+    patient = replace(FAST, lease_seconds=600)  # it is given seconds to say so
+    session = seeded_world(tmp_path / "g", patient)
+    neighbour = reopened(session, patient)
+    looked = threading.Event()
+
+    def meanwhile() -> None:
+        threads.append(executor.submit(recover, neighbour.store, neighbour.log))
+        assert looked.wait(30)
+
+    neighbour.store.runtime = replace(runtime(patient), faults=Meanwhile("recovery.listed", looked.set))
+    session.store.runtime = replace(runtime(patient), faults=Meanwhile("publish.verified", meanwhile))
+    writes = [TableWrite(table_key=key, append=rows({"n": 1})) for key in TWO]
+    threads: list[Future[Report]] = []
+    with ThreadPoolExecutor(1) as executor:
+        done = write_tables(session, writes, operation="w", actor="x")
+        report = threads[0].result(60)
+
+    assert done is not None
+    assert (report.rolled_forward, report.in_flight, report.failed) == ([], [], [])
+    assert audit.rows(neighbour.store) == []
+    assert list_sidecars(neighbour.store) == ([], [])
+
+
+def test_an_operation_that_landed_and_died_is_recovered_though_its_lease_is_not_over(tmp_path: Path) -> None:
+    patient = replace(FAST, lease_seconds=60)
+    session = seeded_world(tmp_path / "g", patient)
+
+    def die() -> None:
+        raise SystemExit
+
+    session.store.runtime = replace(runtime(patient), faults=Meanwhile("publish.verified", die))
+    writes = [TableWrite(table_key=key, append=rows({"n": 1})) for key in TWO]
+    with pytest.raises(SystemExit):
+        write_tables(session, writes, operation="w", actor="x")
+
+    neighbour = reopened(session, patient)
+
+    assert list_sidecars(neighbour.store) == ([], [])
+    assert [row.kind for row in audit.rows(neighbour.store)] == ["RolledForward"]
 
 
 @pytest.mark.parametrize("hours", [-24, 24])

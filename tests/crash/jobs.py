@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from omnigraph.commit import audit
 from omnigraph.commit.recovery import recover
@@ -15,6 +16,9 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from worlds import FAST, SCHEMA, rows, state
+
+OVER = replace(FAST, lease_seconds=-1)
+"""For one that comes when every lease has run out."""
 
 
 def armed() -> Runtime:
@@ -53,8 +57,8 @@ def init(uri: str) -> None:
 
 
 def heal(uri: str) -> None:
-    """A recovery pass, with faults."""
-    session = open_session(uri, is_read_only=True, runtime=armed())
+    """A recovery pass when all leases have run out, with faults."""
+    session = open_session(uri, is_read_only=True, runtime=Runtime(options=OVER, faults=faults_from(os.environ)))
     recover(session.store, session.log)
 
 
@@ -78,11 +82,15 @@ def write_at_once(uri: str) -> dict[str, object]:
 
 
 def settle(uri: str) -> dict[str, object]:
-    """Wait for the lease to run out, recover, and tell what is left."""
-    time.sleep(FAST.lease_seconds * 1.5)
-    session = open_session(uri, is_read_only=False, runtime=Runtime(options=FAST))
+    """Recover when all leases have run out, and tell what is left."""
+    session = open_session(uri, is_read_only=False, runtime=Runtime(options=OVER))
     recover(session.store, session.log)
     return {**leftovers(session), "state": state(session)}
+
+
+def aftermath(uri: str) -> dict[str, dict[str, object]]:
+    """What somebody sees who looks at once, what the next write makes of it, and what is left in the end."""
+    return {"seen": look(uri), "next": write_at_once(uri), "settled": settle(uri)}
 
 
 def leftovers(session: Session, rooms: Sequence[str] = ("nodes",)) -> dict[str, object]:

@@ -1,11 +1,13 @@
 """Every writer, killed at every point of the publish: all or nothing, nothing left, nobody blocked."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from worlds import TABLES, seeded_world, state
+from omnigraph.ops.open import open_session
+from worlds import TABLES, runtime, seeded_world, state
 from zygote import Zygote
 
 KINDS = ("append", "upsert", "delete", "overwrite", "empty")
@@ -33,6 +35,17 @@ AFTER = {
 
 
 @pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return seeded_world(tmp_path_factory.mktemp("seeded") / "g").uri
+
+
+@pytest.fixture
+def uri(template: str, tmp_path: Path) -> str:
+    """A graph of its own for each test, which is a copy: nothing in a graph says where it is."""
+    return str(shutil.copytree(template, tmp_path / "g"))
+
+
+@pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
     zygote = Zygote()
     yield zygote
@@ -49,35 +62,29 @@ CELLS = [
     for kind in KINDS
     for tables in (1, 2, 5)
     for point in POINTS
-    if tables > 1 or point not in ARMED_ONLY
+    if tables == 2 or (tables == 1 and point not in ARMED_ONLY) or (tables == 5 and kind == "upsert")
 ]
+"""Every kind of one table and of two; with five it is the same but for their number, so one kind will do."""
 
 
 @pytest.mark.parametrize("kind, tables, point", CELLS)
-def test_a_killed_writer_leaves_all_or_nothing(
-    kind: str, tables: int, point: str, tmp_path: Path, zygote: Zygote
-) -> None:
-    uri = seeded_world(tmp_path / "g").uri
+def test_a_killed_writer_leaves_all_or_nothing(kind: str, tables: int, point: str, uri: str, zygote: Zygote) -> None:
+    job = {"uri": uri, "kind": kind, "tables": list(TABLES[:tables])}
 
-    killed = zygote.run(
-        "crash.jobs:write", {"uri": uri, "kind": kind, "tables": list(TABLES[:tables])}, f"{point}=kill"
-    )
-    seen = zygote.run("crash.jobs:look", {"uri": uri})
-    next_write = zygote.run("crash.jobs:write_at_once", {"uri": uri})
-    settled = zygote.run("crash.jobs:settle", {"uri": uri})
+    killed = zygote.run("crash.jobs:write", job, f"{point}=kill")
+    after = zygote.run("crash.jobs:aftermath", {"uri": uri})
 
     assert killed.was_killed
-    assert seen.error is None
-    assert seen.result["state"] == expected(kind, tables, point)
-    assert next_write.error is None
-    assert next_write.result["state"]["node:A"]["next"] == 1
-    assert settled.error is None
-    assert settled.result["sidecars"] == 0
+    assert after.error is None
+    assert after.result["seen"]["state"] == expected(kind, tables, point)
+    assert after.result["next"]["state"]["node:A"]["next"] == 1
+    settled = after.result["settled"]
+    assert settled["sidecars"] == 0
     if tables > 1:
         had_sidecar = point not in ("publish.staged", "publish.disarmed")
-        assert len(settled.result["audits"]) == had_sidecar
+        assert len(settled["audits"]) == had_sidecar
         if point != "publish.staged":
-            assert settled.result["orphans"] == []
+            assert settled["orphans"] == []
 
 
 RECOVERY_POINTS = (
@@ -92,15 +99,13 @@ RECOVERY_POINTS = (
 
 @pytest.mark.parametrize("point", RECOVERY_POINTS)
 @pytest.mark.parametrize("died_at", ["publish.armed", "publish.flushed", "publish.swapped"])
-def test_a_killed_recovery_is_finished_by_the_next(died_at: str, point: str, tmp_path: Path, zygote: Zygote) -> None:
-    session = seeded_world(tmp_path / "g")
-    job = {"uri": session.uri, "kind": "upsert", "tables": list(TABLES[:2])}
+def test_a_killed_recovery_is_finished_by_the_next(died_at: str, point: str, uri: str, zygote: Zygote) -> None:
+    job = {"uri": uri, "kind": "upsert", "tables": list(TABLES[:2])}
     zygote.run("crash.jobs:write", job, f"{died_at}=kill")
-    before = state(session)
-    zygote.run("crash.jobs:sleep_past_lease", {})
+    before = state(open_session(uri, is_read_only=True, runtime=runtime()))
 
-    zygote.run("crash.jobs:heal", {"uri": session.uri}, f"{point}=kill")
-    settled = zygote.run("crash.jobs:settle", {"uri": session.uri})
+    zygote.run("crash.jobs:heal", {"uri": uri}, f"{point}=kill")
+    settled = zygote.run("crash.jobs:settle", {"uri": uri})
 
     assert settled.error is None
     assert settled.result["state"] == before

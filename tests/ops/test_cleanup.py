@@ -15,6 +15,7 @@ import omnigraph as og
 from branching import branch, put
 from collecting import (
     DAY,
+    SkewedClock,
     again,
     collect,
     content,
@@ -32,6 +33,7 @@ from omnigraph.commit.notes import TaskNote
 from omnigraph.commit.publisher import abandon, arm
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.cleanup import CleanupCall, cleanup
+from omnigraph.ops.cleanup_files import WHOLE_VERSIONS
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.optimize import OptimizeCall, optimize
@@ -42,6 +44,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import MANIFEST, derived_key, version_file
 from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
+from omnigraph.storage.swap_errors import SwapLostError
 from upkeep_calls import AtPoint, eager
 from worlds import FAST
 
@@ -251,6 +254,60 @@ def test_old_versions_of_manifests_go_but_for_a_fence(session: Session) -> None:
     rows = [name for name in names(session.uri) if name.startswith("__manifest/data/")]
     assert (len(versions), len(rows)) == (6, 6)  # the fence, and the floor that was published last
     assert len(list_commits(looked_at(session.uri))) == 16
+
+
+@pytest.mark.parametrize("hours", [-40, 40])
+def test_a_clock_that_is_off_makes_no_state_look_older_than_it_is(tmp_path: Path, hours: int) -> None:
+    uri = str(tmp_path / "g")
+    session = small_world(uri, replace(FAST, manifest_versions=2), clock=SkewedClock(hours * HOUR))
+    put(session, {"a": 1})
+    pass_time(uri, 2 * DAY)
+    for number in range(6):
+        put(session, {"a": number})
+    pass_time(uri, timedelta(minutes=5))
+    collect(session, keep=99, grace=timedelta())  # versions of the manifest go, and with them when commits were made
+
+    collect(session, keep=1, older_than=DAY)
+
+    assert readable(session)[:7] == [7, 6, 5, 4, 3, 2, 1]  # 1 was current within the day, with files of two days ago
+
+
+def test_of_most_versions_of_a_manifest_only_the_names_stay(session: Session) -> None:
+    for number in range(40):
+        put(session, {"a": number})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session, keep=99)
+
+    versions = [name for name in names(session.uri) if name.startswith("__manifest/_versions/1")]
+    rows = [name for name in names(session.uri) if name.startswith("__manifest/data/")]
+    assert (len(versions), len(rows)) == (45, WHOLE_VERSIONS + 1)
+    assert len(list_commits(looked_at(session.uri))) == 44
+
+
+def test_what_was_current_within_the_grace_stays_whole(session: Session) -> None:
+    before = again(session).head()
+    pass_time(session.uri, 2 * DAY)
+    for number in range(30):
+        put(session, {"a": number})
+
+    collect(session, keep=99, grace=DAY)
+
+    assert before.table.head().num_rows
+
+
+def test_a_writer_that_slept_on_one_of_these_names_loses_its_swap(session: Session) -> None:
+    table = session.head().table
+    late = table.prepare(table.head())
+    for number in range(30):
+        put(session, {"a": number})
+    pass_time(session.uri, 2 * DAY)
+    collect(session, keep=1)
+
+    with pytest.raises(SwapLostError):
+        table.commit(late)
+
+    assert content(session, session.snapshot())["node:A"] == {"a": 29}
 
 
 def test_a_young_version_that_a_writer_trims_meanwhile_is_not_missed(
@@ -597,5 +654,4 @@ def test_what_it_reads_does_not_grow_with_the_history(session: Session) -> None:
         collect(again(session))
         counts.append(collect(session, confirm=False).versions_read)
 
-    manifests = [name for name in names(session.uri) if name.startswith("__manifest/_versions/1")]
-    assert counts[1] - len(manifests) == 2  # one version of each table
+    assert counts == [WHOLE_VERSIONS + 2] * 2  # and one version of each table

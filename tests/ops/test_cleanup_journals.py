@@ -1,6 +1,8 @@
 """Cleanup and the journals of branches that were merged or deleted, or whose manifest was damaged."""
 
 import shutil
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import omnigraph as og
 from branching import branch, put
 from collecting import (
     DAY,
+    SkewedClock,
     again,
     collect,
     content,
@@ -167,6 +170,41 @@ def test_a_merge_is_refused_when_a_journal_that_is_gone_may_come_from_the_other_
 
     with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
         merge(again(session), MergeCall(source="side"))
+
+
+def test_clocks_that_differ_do_not_make_such_a_merge_look_harmless(session: Session) -> None:
+    side = branch(session, "side")
+    fast = again(side)
+    fast.store.runtime = replace(fast.store.runtime, clock=SkewedClock(timedelta(hours=3)))
+    put(fast.on("side"), {"t": 1})
+    middle = branch(session, "middle", "side")
+    put(middle, {"m": 1})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    delete(session, "t")
+    shutil.rmtree(Path(session.uri, middle.log.path))
+
+    with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
+        merge(again(session), MergeCall(source="side"))
+
+
+@pytest.mark.parametrize("name", ["kept", "tagged"])
+def test_a_branch_from_before_a_merge_can_be_merged_when_the_merged_one_is_deleted(session: Session, name: str) -> None:
+    before = session.snapshot().commit.id
+    put(branch(session, "side"), {"s": 1})
+    put(session, {"b": 1})
+    if name == "tagged":
+        create_tag(session, "before", ref=f"main@{before}", actor="test")
+    merge(session, MergeCall(source="side"))
+    delete_branch(session, "side")
+    pass_time(session.uri, 2 * DAY)
+    collect(session, keep=1 if name == "tagged" else 9)
+    put(branch(again(session), "late", commit_id=before), {"l": 1})
+
+    merge(again(session), MergeCall(source="late"))
+
+    assert content(session, session.snapshot())["node:A"] == {"a": 3, "b": 1, "s": 1, "l": 1}
 
 
 @pytest.mark.parametrize("way", ["third", "side"])

@@ -30,11 +30,27 @@ def write_and_merge(uri: str, name: str, times: int) -> dict[str, list[str]]:
     return {"merged": merged, "conflicts": conflicts}
 
 
-def _merged(graph: Graph, name: str, conflicts: list[str]) -> bool:
+def write_and_take(uri: str, own: str, other: str, times: int) -> list[str]:
+    """Write to one's own branch, and merge the other one into it, at the same time as the other does; what was written.
+
+    A row that the one before has written is deleted again: it must not come back from the other branch.
+    """
+    graph = opened(uri)
+    written: list[str] = []
+    for number in range(times):
+        run(graph, f'insert P {{ name: "{own}-{number}", m: {number} }}', own)
+        written.append(f"{own}-{number}")
+        if number:
+            run(graph, f'delete P where name = "{own}-{number - 1}"', own)
+        assert _merged(graph, other, [], into=own)
+    return written
+
+
+def _merged(graph: Graph, name: str, conflicts: list[str], into: str = "main") -> bool:
     """Merge until it lands; whoever loses to another merge looks again."""
     for _ in range(ROUNDS_TO_WIN):
         try:
-            done = graph.merge(name, actor=name)
+            done = graph.merge(name, into=into, actor=name)
         except ConflictError as error:
             conflicts.append(str(error))
             continue

@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 
-from crash.jobs import leftovers
+from crash.jobs import leftovers, look, write_at_once
 from omnigraph.commit.recovery import recover
 from omnigraph.faults import faults_from
 from omnigraph.ops.open import open_session
@@ -18,6 +18,11 @@ def settle(uri: str) -> dict[str, object]:
     """Open when all leases have run out: what is left, and the state."""
     session = open_session(uri, is_read_only=False, runtime=Runtime(options=EXPIRED))
     return {**leftovers(session), "state": state(session)}
+
+
+def aftermath(uri: str) -> dict[str, dict[str, object]]:
+    """What somebody sees who looks at once, what the next write makes of it, and what is left in the end."""
+    return {"seen": look(uri), "next": write_at_once(uri), "settled": settle(uri)}
 
 
 def heal(uri: str) -> None:

@@ -80,3 +80,48 @@ def test_a_writer_that_was_overtaken_fails_on_s3(session: Session) -> None:
 
     there = again(session)
     assert content(there, there.snapshot())["node:A"] == {"a": 4}
+
+
+class _KilledError(BaseException):
+    """The process died here."""
+
+
+class _KilledAt:
+    """Faults that end everything when a point is reached for the nth time."""
+
+    def __init__(self, point: str, nth: int) -> None:
+        self._point, self._left = point, nth
+
+    def reach(self, point: str) -> None:
+        self._left -= point == self._point
+        if not self._left:
+            raise _KilledError
+
+
+def test_a_cleanup_that_dies_anywhere_on_s3_takes_nothing_that_is_kept(session: Session) -> None:
+    """It dies again and again, a step further each time: floors of a deleted branch, of branches, mark, sweep."""
+    dead = branch(session, "dead", "side")
+    put(dead, {"d": 1})
+    put(dead, {"d": 2})
+    create_tag(session, "last", ref="dead", actor="test")
+    delete_branch(session, "dead")
+    wait_a_second(session)
+    kept = ("main", "side", "then", "last")
+    expected = {name: content(session, state_of(session, name)) for name in kept}
+    steps = ["listed", "floored", "floored", "floor", "marked", "removed", "removed", "swept"]
+
+    for place, point in enumerate(steps):
+        nth = 1 + steps[:place].count(point)
+        with pytest.raises(_KilledError):
+            collect(again(session, faults=_KilledAt(f"cleanup.{point}", nth)), grace=NOTHING)
+        there = again(session)
+        assert {name: content(there, state_of(there, name)) for name in kept} == expected, f"{point} {nth}"
+        put(again(session), {"next": nth}, "node:B")
+        expected["main"] = content(session, session.snapshot())
+
+    wait_a_second(session)
+    collect(again(session), grace=NOTHING)
+    wait_a_second(session)
+    there = again(session)
+    assert {name: content(there, state_of(there, name)) for name in kept} == expected
+    assert collect(there, grace=NOTHING, confirm=False).bytes_removed == 0

@@ -57,26 +57,23 @@ def test_a_writer_killed_on_s3_leaves_all_or_nothing(
     victim = {"uri": uri, "kind": kind, "tables": list(TABLES[:2])}
 
     killed = zygote.run("crash.jobs:write", victim, f"{point}=kill")
-    seen = zygote.run("crash.jobs:look", {"uri": uri})
-    next_write = zygote.run("crash.jobs:write_at_once", {"uri": uri})
-    settled = zygote.run("s3.jobs:settle", {"uri": uri})
+    after = zygote.run("s3.jobs:aftermath", {"uri": uri})
 
     changed = TABLES[:2] if point in AFTER_SWAP else ()
     expected = {key: AFTER[kind] if key in changed else SEED for key in TABLES}
     assert killed.was_killed
-    assert seen.error is None
-    assert seen.result["state"] == expected
-    assert next_write.error is None
-    assert settled.error is None
-    assert settled.result["state"] == {
+    assert after.error is None
+    assert after.result["seen"]["state"] == expected
+    settled = after.result["settled"]
+    assert settled["state"] == {
         key: {**rows, "next": 1} if key in TABLES[:2] else rows for key, rows in expected.items()
     }
-    assert settled.result["sidecars"] == 0
-    assert [kind for _, kind in settled.result["audits"]] == (
+    assert settled["sidecars"] == 0
+    assert [kind for _, kind in settled["audits"]] == (
         [] if point in UNARMED else ["RolledForward" if point in AFTER_SWAP else "RolledBack"]
     )
     if point != "publish.staged":  # nothing names the files of a writer that dies before its sidecar
-        assert settled.result["orphans"] == []
+        assert settled["orphans"] == []
 
 
 @pytest.mark.parametrize("point", ["recovery.fenced", "recovery.published", "recovery.reclaimed", "recovery.audited"])

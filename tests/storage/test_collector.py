@@ -37,6 +37,8 @@ def taken(found: tuple[ObjectInfo, ...], path: str) -> list[str]:
         ("_deletions/0-1-5.bin", Part.CONTENT),
         (f"_indices/{UUID}/part_0_docs.lance", Part.CONTENT),
         (f"_transactions/7-{UUID}.txn", Part.CONTENT),
+        ("_transactions/.tmpQInIl2", Part.CONTENT),
+        ("_transactions/.tmpQInIl2x", Part.STRANGER),
         ("_versions/d9392047496495050967.manifest", Part.VERSION),
         (version_file(1), Part.HEAD),
         ("_versions/latest_version_hint.json", Part.HEAD),

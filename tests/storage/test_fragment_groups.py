@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.dataset import Fragment
-from omnigraph.storage.fragment_groups import groups_to_rewrite
+from omnigraph.storage.fragment_groups import TAIL_ROWS, groups_to_rewrite
 
 OPTIONS = UpkeepOptions(
     fragment_rows=1_000, fragment_bytes=10**6, merged_fragments=4, deleted_share=0.2, deleted_rows=10
@@ -45,6 +45,18 @@ def test_a_large_fragment_is_not_rewritten_for_the_sake_of_small_ones() -> None:
     groups = groups_to_rewrite(table(400, *[1] * 20), OPTIONS)
 
     assert groups == (tuple(range(1, 21)),)
+
+
+def test_the_smallest_are_merged_however_they_differ() -> None:
+    groups = groups_to_rewrite(table(900, 1, 9, 40, 200), OPTIONS)
+
+    assert groups == ((1, 2, 3, 4),)
+
+
+def test_a_few_wide_rows_are_not_the_smallest() -> None:
+    wide = [fragment(0, 1, nbytes=1_000), *(fragment(number, 10**number, nbytes=200_000) for number in (1, 2, 3))]
+
+    assert groups_to_rewrite(wide, OPTIONS) == ()
 
 
 def test_a_full_fragment_is_never_merged() -> None:
@@ -113,5 +125,5 @@ def test_a_row_is_rewritten_about_once_for_every_doubling(appends: list[int]) ->
         ]
 
     total = sum(appends)
-    assert rewritten <= total * (log2(total) + 2)
-    assert len(fragments) <= 4 * (log2(total) + 2)
+    assert rewritten <= total * (log2(total) + 2) + len(appends) * TAIL_ROWS
+    assert len(fragments) <= 4 * (log2(max(total / TAIL_ROWS, 1)) + 2)

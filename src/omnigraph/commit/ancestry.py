@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from omnigraph.clock import parse_instant
 from omnigraph.commit.lineage import ancestors, merge_bases
@@ -12,6 +13,8 @@ from omnigraph.errors import Kind, OmnigraphError
 
 BOTH, ONE = "both", "one"
 """Who has merged a branch: both sides of a merge, or one of them."""
+CLOCKS_DIFFER = timedelta(hours=12)
+"""Commits whose times are closer than that may have been made in either order: writers have clocks of their own."""
 
 
 class MergeBaseGoneError(OmnigraphError):
@@ -122,7 +125,8 @@ class Ancestry:
     def _refuse_hidden(self, mine: set[str], other: set[str]) -> None:
         """MergeBaseGoneError when a journal that is gone on one side may have led to something of the other.
 
-        It may have led to whatever that one has merged, and to all that was made before it was merged itself.
+        It may have led to whatever that one has merged, and to all that was made before it was merged itself. Cleanup
+        never takes a journal that matters, so somebody else has; to refuse too much is better than to bring rows back.
         """
         merges = [self._commits[one] for one in mine if one in self._commits]
         merges = [commit for commit in merges if commit.merged_parent in self._gone.keys() & mine]
@@ -131,7 +135,8 @@ class Ancestry:
         last = max(merges, key=lambda commit: parse_instant(commit.at))
         news = [self._commits[one] for one in other if one in self._commits]
         has_merged = any(commit.merged_parent in other for commit in news)
-        if has_merged or any(parse_instant(commit.at) <= parse_instant(last.at) for commit in news):
+        until = parse_instant(last.at) + CLOCKS_DIFFER
+        if has_merged or any(parse_instant(commit.at) <= until for commit in news):
             assert last.merged_from is not None  # noqa: S101 - it is known to be gone by that
             raise MergeBaseGoneError(last.merged_from.branch, last.merged_from.path, ONE)
 

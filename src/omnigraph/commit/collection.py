@@ -1,6 +1,5 @@
 """A cleanup's view of all journals: which there are, what of them is kept, and the floors that say so."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -94,7 +93,7 @@ def gathered(
     for sidecar in standing:
         reader.add_if_there(sidecar.branch, sidecar.manifest_path)
     ends = frozenset(reader.lines)
-    points = reader.merges()
+    points = reader.merges(policy)
     forks = {
         line.path: (fork.parent_path, fork.seq) for line in reader.lines.values() if (fork := line.fork) is not None
     }
@@ -142,15 +141,17 @@ class _Reader:
         except NotAGraphError:
             self._gone.add(path)
 
-    def merges(self) -> list[MergePoint]:
+    def merges(self, policy: Policy) -> list[MergePoint]:
         """The merges that may matter to later ones, those into deleted branches that were merged themselves too.
 
         Whatever a history leads through has to be there: behind it may be what two branches have in common.
         """
         forks = [fork for line in self.lines.values() if (fork := line.fork) is not None]
-        # Back to where others parted from it, which for main may be never. What was merged does not count for that: the
-        # lines of two branches meet above it.
-        lowest = min((fork.seq for fork in forks if fork.parent_path == MANIFEST), default=sys.maxsize)
+        tags = [tag.seq for tag in self._main.snapshot.manifest.tags.values() if tag.path == MANIFEST]
+        # Back to where others parted from main, or may yet: from a tag, or from any state that is kept. What was merged
+        # does not count for that: the lines of two branches meet above it.
+        parted = (fork.seq for fork in forks if fork.parent_path == MANIFEST)
+        lowest = min((planned(self.lines[MANIFEST], policy, ()).stop, *parted, *tags))
         points: list[MergePoint] = []
         waiting = list(self.lines)
         while waiting:

@@ -20,13 +20,15 @@ from omnigraph.commit.records import Commit
 from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.objects import ObjectChangedError
+from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.telemetry import log
 
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
+_LOOKS, _LOOKS_IN_A_LEASE = 5, 600
+"""How often an operation that has landed is looked at before it is taken for dead: for half a second, of a minute."""
 
 
 @dataclass
@@ -60,11 +62,28 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
         try:
             is_committed = _has(branch, item.sidecar)
             verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
+            is_alive = item.sidecar.state == "running" and now - item.modified <= lease
+            if verdict is Verdict.ROLLED_FORWARD and is_alive and _ends_by_itself(store, item):
+                continue
             _settle(store, branch, item, verdict, report)
         except OmnigraphError as error:
             report.failed.append((item.sidecar.id, str(error)))
             log.warning("the operation %s was not recovered: %s", item.sidecar.id, error)
     return report
+
+
+def _ends_by_itself(store: Store, item: FoundSidecar) -> bool:
+    """Whether the owner of an operation that has landed removes its sidecar, given a moment.
+
+    Between its swap and that removal it is in the history and alive; an audit would tell of a crash that was none.
+    """
+    for _ in range(_LOOKS):
+        try:
+            store.objects.get(item.key)
+        except ObjectMissingError:
+            return True
+        store.runtime.clock.sleep(store.runtime.options.lease_seconds / _LOOKS_IN_A_LEASE)
+    return False
 
 
 def _other(store: Store, item: FoundSidecar) -> ManifestLog:

@@ -19,7 +19,7 @@ Seqs = Mapping[str, Iterable[int]]
 """By the path of a journal, numbers of commits in it."""
 Range = tuple[int, int]
 Times = Mapping[tuple[str, int], datetime]
-"""When versions of manifests, by path and number, were made, by the store's clock."""
+"""When versions of manifests and tables, by path and number, were made, by the store's clock."""
 Floors = dict[str, Floor]
 """By journal, its floor."""
 
@@ -98,11 +98,18 @@ class Line:
         return next(one for one in self.stretches if seq >= one.first)
 
     def made_at(self, commit: Commit) -> datetime:
-        """When a commit was made, by the store's clock where the version that it made is still there."""
+        """When a commit was made, by the store's clock where the version that it made is still there.
+
+        Where it was trimmed: when its writer says, or the store says of a table that it wrote, whichever is later. A
+        clock that is behind must not make a state look older than it is.
+        """
         part = self.stretch(commit.seq)
         known = self._times.get((part.path, commit.manifest_version))
         # The first commit of a branch is its parent's too, and says the version that it made there.
-        return parse_instant(commit.at) if known is None or commit.seq == part.first else known
+        if known is not None and commit.seq != part.first:
+            return known
+        tables = ((one.path, int(one.after)) for one in commit.changes if one.after is not None)
+        return max((parse_instant(commit.at), *(self._times[key] for key in tables if key in self._times)))
 
 
 def _stretches(log: ManifestLog, head: Head, floors: Mapping[str, Floor]) -> Iterator[Stretch]:

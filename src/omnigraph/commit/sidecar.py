@@ -176,17 +176,18 @@ class Lease:
     def arm(self) -> None:
         """Put the sidecar; when that fails nothing has happened yet."""
         try:
-            self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
-        except ObjectExistsError:
-            if self._take_over() != self._sidecar:
-                raise
+            try:
+                self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
+            except ObjectExistsError:
+                if self._take_over() != self._sidecar:
+                    raise
+            self._thread = threading.Thread(target=self._beat, name=f"lease-{self._sidecar.id}", daemon=True)
+            self._thread.start()
         except Exception:
             raise
         except BaseException:  # an interrupt: it may be there, and nobody else has begun anything under it
             self.disarm()
             raise
-        self._thread = threading.Thread(target=self._beat, name=f"lease-{self._sidecar.id}", daemon=True)
-        self._thread.start()
 
     def confirm(self, files: Iterable[str]) -> None:
         """Prove that the operation was not fenced, and name its files, by one conditional put; else FencedError."""
@@ -244,7 +245,7 @@ class Lease:
     def stop(self) -> None:
         """Stop renewing; the sidecar stays for recovery."""
         self._stop.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():  # else it is over, or ends as soon as it starts
             self._thread.join()
 
     def _beat(self) -> None:

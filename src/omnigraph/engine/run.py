@@ -52,6 +52,7 @@ def solve(plan: PhysicalPlan, reading: Reading, *, chunk_rows: int = CHUNK_ROWS)
     try:
         found = run.steps(plan.steps, _UNIT, counts=plan.counts)
     finally:
+        run.end()
         reading.let_go()
     columns = {name: found.columns.get(name, _NO_ROWS) for name in plan.variables}
     return Bindings(columns, found.size, checked(found.weight) if plan.counts else None)
@@ -69,6 +70,13 @@ class _Run:
         self._links: dict[int, Links] = {}
         self._solved: dict[int, Bindings] = {}
         self._matched: tuple[Join, Bindings, Matched] | None = None
+
+    def end(self) -> None:
+        """Let go of what was kept, which refers to the run itself: else all that it read waits for the collector."""
+        self._candidates.clear()
+        self._links.clear()
+        self._solved.clear()
+        self._matched = None
 
     def steps(self, steps: tuple[Step, ...], bindings: Bindings, *, counts: bool) -> Bindings:
         """Run steps one after the other; a step that would make too many rows runs once for each part of its input."""

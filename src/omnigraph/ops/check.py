@@ -144,10 +144,12 @@ def _look(session: Session, call: CheckCall) -> tuple[CheckResult, bool]:
 def anew(session: Session) -> Session:
     """The same graph without anything that was read of it before: caches would hide what is gone."""
     store = Store(session.store.location, session.runtime)
-    return Session(
+    found = Session(
         store=store,
         handles=Handles(store),
         log=ManifestLog(store),
         is_read_only=session.is_read_only,
         keep_derived=False,
     )
+    found.handles.explain = lambda error: error  # what is wrong is looked at here, one by one
+    return found

@@ -235,9 +235,12 @@ class _Fold:
 
 
 def _check_tags(manifest: Manifest, missed: set[str], found: Manifests) -> None:
-    live = {MAIN, *manifest.live_branches}
+    live = {
+        MANIFEST,
+        *(record.path for record in manifest.live_branches.values()),
+    }  # a name may be another branch's now
     for name, tag in sorted(manifest.tags.items()):
-        if tag.commit_id in missed and tag.branch in live:
+        if tag.commit_id in missed and tag.path in live:
             message = f"the tag `{name}` names commit {tag.commit_id}, which `{tag.branch}` does not have"
             found.findings.append(Finding(code="tag_dangling", thing=name, place=MANIFEST, message=message))
 

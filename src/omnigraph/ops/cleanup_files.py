@@ -30,7 +30,10 @@ from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
 from omnigraph.storage.store import Store
 
 LEAST_GRACE = timedelta(seconds=6 * RECENT_SECONDS)
-"""How long the manifest of a deleted branch stays at least: writers that sleep for less don't look whether it does."""
+"""How long a state of a manifest stays whole at least, whatever the grace; that of a deleted branch too."""
+WHOLE_VERSIONS = 16
+"""So many of the newest versions of a manifest stay with all that they are made of: one to go back to, if the newest
+is damaged. Of older ones the name is enough to keep a writer that was stalled from using it again."""
 _TABLE_FILE = re.compile(rf"(?:{NODES}|{EDGES})/[0-9A-Za-z_-]+/[0-9A-Za-z_./#-]+")
 
 
@@ -62,14 +65,19 @@ class Listing:
 
     @property
     def times(self) -> dict[tuple[str, int], datetime]:
-        """When each version of a manifest was made."""
+        """When each version of a manifest or a table was made."""
         return {
-            (place.path, version_number(info.key)): info.modified
+            (place.path, _number(info.key)): info.modified
             for place, files in self.places.items()
-            if place.rule is Rule.LINE
             for info in files
             if info.key.endswith(".manifest")
         }
+
+
+def _number(key: str) -> int:
+    """The number of a version, ordinary or detached, by the name of its file."""
+    name = key.rpartition("/")[2].removesuffix(".manifest")
+    return int(name[1:]) if name.startswith("d") and name[1:].isdigit() else version_number(key)
 
 
 def list_graph(store: Store) -> Listing:
@@ -142,6 +150,11 @@ class Ground:
         """Only what is older can go."""
         return self.now - self.grace
 
+    @property
+    def _least(self) -> timedelta:
+        """How long what manifests are made of stays: writers that sleep for less don't look whether it is there."""
+        return max(self.grace, LEAST_GRACE)
+
     def sort(
         self,
         place: Place,
@@ -186,18 +199,24 @@ class Ground:
         return sort_table(place.path, files, needed, rules)
 
     def _sort_line(self, place: Place, files: Sequence[ObjectInfo], journals: Journals, rules: Rules) -> Sorted:
-        """Of a manifest that is looked into: all but a fence. Of another one: everything, when all of it is old."""
+        """Of a manifest that is looked into: all but the newest states, and the names of some older ones as a fence.
+
+        Of another one: everything, when all of it is old.
+        """
         is_needed = place.path in journals.lines or place.path == AUDIT
         if not is_needed:
-            is_dead = is_older(files, self.now - max(self.grace, LEAST_GRACE))
+            is_dead = is_older(files, self.now - self._least)
             return sort_line(place.path, files if is_dead else (), PinnedFiles(), rules)
-        made = {version_number(info.key): info for info in files if info.key.endswith(".manifest")}
-        fence = sorted(made, reverse=True)[: max(self.session.handles.store.runtime.options.manifest_versions, 1)]
-        young = [number for number, info in made.items() if info.modified >= self.before]
-        kept = list(dict.fromkeys((*fence, *young)))
         if not any(info.modified < self.before for info in files):
             return sort_line(place.path, (), PinnedFiles(), rules)
-        return sort_line(place.path, files, self._needed(place.path, kept, may_go=set(kept) - set(fence[:1])), rules)
+        made = {version_number(info.key): info for info in files if info.key.endswith(".manifest")}
+        numbers = sorted(made, reverse=True)
+        fence = numbers[: max(self.session.handles.store.runtime.options.manifest_versions, 1)]
+        young = [place for place, one in enumerate(numbers) if made[one].modified >= self.now - self._least]
+        # Those that were current within the grace: the newest of the others was when that began.
+        whole = numbers[: max(min(WHOLE_VERSIONS, len(fence)), max(young, default=-1) + 2)]
+        needed = self._needed(place.path, whole, may_go=whole[1:])
+        return sort_line(place.path, files, needed | PinnedFiles(frozenset(made[one].key for one in fence)), rules)
 
     def _needed(self, path: str, versions: Iterable[int], may_go: Iterable[int] = ()) -> PinnedFiles:
         """The files of several versions. Those that `may_go` are missing when somebody else has just trimmed them."""

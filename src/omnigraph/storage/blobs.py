@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import IO, cast
 
 import lance
@@ -19,7 +20,7 @@ def read_blobs(table: Table, column: str, addresses: Sequence[int]) -> list[byte
     if not addresses:
         return []
     dataset = table.handles.open(table.path, table.version)
-    with counted(table.handles.store.runtime.telemetry, "table"), read_errors(table.path, table.version):
+    with counted(table.handles.store.runtime.telemetry, "table"), _errors_of(table):
         found = dataset.read_blobs(column, addresses=pa.array(addresses, pa.uint64()), preserve_order=True)
     return [value for _, value in found]
 
@@ -27,7 +28,7 @@ def read_blobs(table: Table, column: str, addresses: Sequence[int]) -> list[byte
 def open_blob(table: Table, column: str, address: int) -> IO[bytes] | None:
     """The value of the row at this address as a stream, which reads as it is asked; None for a null."""
     dataset = table.handles.open(table.path, table.version)
-    with counted(table.handles.store.runtime.telemetry, "table"), read_errors(table.path, table.version):
+    with counted(table.handles.store.runtime.telemetry, "table"), _errors_of(table):
         (file,) = dataset.take_blobs(column, addresses=[address])
     return None if file is None else cast("IO[bytes]", io.BufferedReader(_BlobStream(table, file), _CHUNK_BYTES))
 
@@ -57,7 +58,7 @@ class _BlobStream(io.RawIOBase):
 
     def readinto(self, buffer: "io.WriteableBuffer") -> int:  # type: ignore[name-defined] # of the stubs only
         """As of any file; fewer bytes than asked for only at the end."""
-        with read_errors(self._table.path, self._table.version):
+        with _errors_of(self._table):
             return self._file.readinto(buffer)
 
     def close(self) -> None:
@@ -65,3 +66,7 @@ class _BlobStream(io.RawIOBase):
         if not self.closed:
             self._file.close()
         super().close()
+
+
+def _errors_of(table: Table) -> AbstractContextManager[None]:
+    return read_errors(table.path, table.version, table.handles.explain)

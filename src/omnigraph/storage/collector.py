@@ -36,12 +36,14 @@ class Part(Enum):
 
 
 _HALF = r"(?:#\d+)?"
-"""A file that is just being written on local disk has such an ending; when its writer dies it stays."""
+"""A file that is just being written on local disk has such an ending, or is called `.tmp` and six letters; when its
+writer dies it stays."""
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _CONTENT = re.compile(
     rf"data/[0-9A-Za-z_-]+\.lance{_HALF}|data/[0-9A-Za-z_-]+/[0-9A-Za-z_-]+\.blob{_HALF}"
     rf"|_deletions/\d+-\d+-\d+\.(?:arrow|bin){_HALF}|_transactions/\d+-{_UUID}\.txn{_HALF}"
     rf"|_indices/{_UUID}/[0-9A-Za-z_./-]+{_HALF}"
+    r"|(?:data|_deletions|_transactions|_versions)/\.tmp[0-9A-Za-z]{6}"
 )
 _VERSION = re.compile(rf"_versions/d\d+\.manifest{_HALF}")
 _HEAD = re.compile(rf"_versions/(?:\d{{20}}\.manifest|latest_version_hint\.json){_HALF}")

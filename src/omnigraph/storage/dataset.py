@@ -136,7 +136,7 @@ class Table:
         description, or `with_blobs` its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
-        with read_errors(self.path, self.version):
+        with read_errors(self.path, self.version, self.handles.explain):
             # Not `to_batches` of the dataset itself: it takes any argument, and does nothing with `fragments`.
             yield from dataset.scanner(
                 columns=None if columns is None else list(columns),
@@ -247,7 +247,8 @@ class Table:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with counted(self.handles.store.runtime.telemetry, "table"), read_errors(self.path, self.version):
+        errors = read_errors(self.path, self.version, self.handles.explain)
+        with counted(self.handles.store.runtime.telemetry, "table"), errors:
             yield
 
 

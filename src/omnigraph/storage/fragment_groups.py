@@ -2,6 +2,8 @@
 
 Small fragments are merged with others of like size, so that a row is rewritten about once for every doubling of what
 surrounds it, whatever the number of commits; a large fragment is left alone for as long as few of its rows are deleted.
+The smallest are all of like size: to write so little anew is as cheap as to write a file at all, and each file that a
+read has to open costs more than its rows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +13,9 @@ from omnigraph.storage.dataset import Fragment
 
 GROWTH = 2
 """A fragment joins smaller ones that have, together, at least one row for so many of its own."""
+TAIL_ROWS = 256
+TAIL_BYTES = 2**18
+"""Fragments that have no more than this together are merged, whatever the size of each."""
 
 
 def groups_to_rewrite(
@@ -50,13 +55,14 @@ def _is_small(fragment: Fragment, options: UpkeepOptions) -> bool:
 
 def _runs_of_like_size(ascending: Iterable[Fragment]) -> Iterator[list[Fragment]]:
     run: list[Fragment] = []
-    rows = 0
+    rows = nbytes = 0
     for one in ascending:
-        if run and _living_rows(one) > GROWTH * rows:
+        is_tail = rows + _living_rows(one) <= TAIL_ROWS and nbytes + one.nbytes <= TAIL_BYTES
+        if run and _living_rows(one) > GROWTH * rows and not is_tail:
             yield run
-            run, rows = [], 0
+            run, rows, nbytes = [], 0, 0
         run.append(one)
-        rows += _living_rows(one)
+        rows, nbytes = rows + _living_rows(one), nbytes + one.nbytes
     if run:
         yield run
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -24,6 +24,8 @@ _DAMAGED = (
 
 Whatever a decoder refuses is the file's fault: it is handed what the file holds, and nothing that was asked.
 """
+_TORN = ("Not found:", "failed to fill whole buffer", "file size is too small")
+"""What the text says of a file that is not there, or ends too early. Whoever writes one does not read it."""
 PANIC = "PanicException"
 """What a fault inside of Lance itself arrives as, such as that of a data file without a byte."""
 
@@ -48,8 +50,12 @@ class PinUnreadableError(OmnigraphError):
         )
 
 
+Explain: TypeAlias = Callable[[PinUnreadableError], PinUnreadableError]
+"""Says more about why a version can't be read, if more is known."""
+
+
 @contextmanager
-def read_errors(path: str, version: int) -> Iterator[None]:
+def read_errors(path: str, version: int, explain: Explain = lambda error: error) -> Iterator[None]:
     """Turn what Lance raises on a read into a store that failed, or a pin whose files are gone or damaged."""
     try:
         yield
@@ -57,12 +63,25 @@ def read_errors(path: str, version: int) -> Iterator[None]:
         if is_unreachable(error):
             raise store_failure(f"read {path}", error) from error
         if is_io(error) or any(mark in str(error) for mark in _DAMAGED):
-            raise PinUnreadableError(path, version, reason_of(error)) from error
+            raise explain(PinUnreadableError(path, version, reason_of(error))) from error
         raise
     except BaseException as error:
         if type(error).__name__ != PANIC:  # it is no Exception, so that nobody catches it by accident
             raise
-        raise PinUnreadableError(path, version, f"Lance failed over it: {error}") from error
+        raise explain(PinUnreadableError(path, version, f"Lance failed over it: {error}")) from error
+
+
+@contextmanager
+def rewrite_errors(action: str, path: str, version: int, explain: Explain = lambda error: error) -> Iterator[None]:
+    """As `read_errors`, for work that also writes files: a failure that does not say whose it is, is the store's."""
+    with read_errors(path, version, explain):
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError) as error:
+            is_of_files = isinstance(error, OSError) or is_io(error)
+            if is_of_files and not any(mark in str(error) for mark in (*_DAMAGED, *_TORN)):
+                raise store_failure(action, error) from error
+            raise
 
 
 class Handles:
@@ -71,6 +90,8 @@ class Handles:
     def __init__(self, store: Store) -> None:
         correct_filters()
         self.store = store
+        self.explain: Explain = lambda error: error
+        """Asked when a version can't be read, before that is told."""
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
 
@@ -98,7 +119,7 @@ class Handles:
             except (ValueError, OSError, RuntimeError) as error:
                 if is_unreachable(error):
                     raise store_failure(f"open {path}", error) from error
-                raise PinUnreadableError(path, version, reason_of(error)) from error
+                raise self.explain(PinUnreadableError(path, version, reason_of(error))) from error
 
     def keep(self, path: str, dataset: lance.LanceDataset) -> None:
         """Remember a handle that a write has just made, so that reading it needs no request."""

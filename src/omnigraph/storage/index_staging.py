@@ -13,7 +13,8 @@ from lance.lance import Bitmap
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.handles import read_errors, rewrite_errors
+from omnigraph.storage.requests import counted
 from omnigraph.storage.staging import Change, Staged
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ class StoredIndex:
 def stored_indexes(table: Table) -> tuple[StoredIndex, ...]:
     """The indexes of a version, by name."""
     dataset = table.handles.open(table.path, table.version)
-    with counted(table.handles.store.runtime.telemetry, "table"), store_errors(f"list the indexes of {table.path}"):
+    errors = read_errors(table.path, table.version, table.handles.explain)
+    with counted(table.handles.store.runtime.telemetry, "table"), errors:
         found = dataset.describe_indices()
     made = [
         StoredIndex(
@@ -128,7 +130,9 @@ def build_segment(
     """Build one segment over these fragments, as text; IndexUntrainableError where vectors can't be learnt from."""
     dataset = table.handles.open(table.path, table.version)
     store = table.handles.store
-    with counted(store.runtime.telemetry, "table"), store_errors(f"build the index {name} of {table.path}"):
+    action = f"build the index {name} of {table.path}"
+    errors = rewrite_errors(action, table.path, table.version, table.handles.explain)
+    with counted(store.runtime.telemetry, "table"), errors:
         try:
             segment = dataset.create_index_uncommitted(
                 column, kind, name=name, replace=True, fragment_ids=list(fragments), **dict(settings or {})

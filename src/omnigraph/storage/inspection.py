@@ -28,6 +28,8 @@ from omnigraph.storage.staging import deletion_path
 from omnigraph.storage.store import Store
 
 _FIRST_VERSION = 1
+_ALL_PARTITIONS = 65_536
+"""More parts than an index of vectors has."""
 _OUTSIDE = (1, 2)
 """The kinds of large values that lie in files beside the data file: several in one, or one by itself."""
 
@@ -302,14 +304,42 @@ def _blob_ends(table: Table, column: str) -> dict[tuple[int, int], int]:
 
 def found_by_index(table: Table, column: str, values: pa.Array) -> tuple[Addresses, Addresses]:
     """Where the rows lie that hold one of the values, as the index says and as a scan of the column says."""
+    if pa.types.is_unsigned_integer(values.type):  # Lance takes these as text only
+        return _both_ways(table, column, f"`{column}` in ({', '.join(map(str, values.to_pylist()))})")
+    return _both_ways(table, column, pc.field(column).isin(values))
+
+
+def found_by_label(table: Table, column: str, label: str) -> tuple[Addresses, Addresses]:
+    """The same of the rows whose lists hold a text."""
+    quoted = label.replace("'", "''")
+    return _both_ways(table, column, f"array_has(`{column}`, '{quoted}')")
+
+
+def _both_ways(table: Table, column: str, where: pc.Expression | str) -> tuple[Addresses, Addresses]:
+    found = [
+        _asked_of(table, column, filter=where, use_scalar_index=is_asked)[ADDRESS].to_numpy()
+        for is_asked in (True, False)
+    ]
+    return np.sort(found[0]), np.sort(found[1])
+
+
+def found_by_word(table: Table, column: str, word: str) -> Addresses:
+    """Where the rows lie that an index of words finds for one."""
+    found = _asked_of(table, column, full_text_query={"columns": [column], "query": word})
+    return np.sort(found[ADDRESS].to_numpy())
+
+
+def found_by_vector(table: Table, column: str, vector: pa.Array, count: int) -> tuple[Addresses, np.ndarray]:
+    """Where the nearest rows lie that an index of vectors finds in all its parts, and how far each is."""
+    nearest = {"column": column, "q": vector, "k": count, "nprobes": _ALL_PARTITIONS}
+    found = _asked_of(table, column, nearest=nearest)
+    return found[ADDRESS].to_numpy(), found["_distance"].to_numpy()
+
+
+def _asked_of(table: Table, column: str, **how: object) -> pa.Table:
     dataset = table.handles.open(table.path, table.version)
-    where = pc.field(column).isin(values)
-    found = []
     with damage_of(f"the index of `{column}` of {table.path}"), counted(table.handles.store.runtime.telemetry, "table"):
-        for is_asked in (True, False):
-            scanner = dataset.scanner(columns=[], filter=where, with_row_address=True, use_scalar_index=is_asked)
-            found.append(np.sort(scanner.to_table().column(ADDRESS).to_numpy()))
-    return found[0], found[1]
+        return dataset.scanner(columns=[], with_row_address=True, **how).to_table()  # type: ignore[arg-type]  # by name
 
 
 def load_index(table: Table, name: str) -> None:

@@ -16,7 +16,8 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
-from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.handles import read_errors, rewrite_errors
+from omnigraph.storage.requests import counted
 from omnigraph.storage.schema_staging import field_numbers
 from omnigraph.storage.staging import Change, Staged, as_stored, blob_files
 
@@ -70,18 +71,32 @@ def _rewritten(table: Table, dataset: LanceDataset, fragment: LanceFragment) -> 
     """One new fragment with every row that was written to another one, deleted ones too, in the same order."""
     store = table.handles.store
     rows = fragment.metadata.physical_rows
-    with counted(store.runtime.telemetry, "table"), store_errors(f"write {table.path} without a column"):
-        written = write_fragments(
-            pa.RecordBatchReader.from_batches(dataset.schema, _rows(dataset, fragment)),
-            dataset,
-            mode="append",
-            max_rows_per_file=rows,
-            storage_options=store.lance_options,
-        )
+    failures: list[BaseException] = []
+    source = pa.RecordBatchReader.from_batches(dataset.schema, _noting(table, _rows(dataset, fragment), failures))
+    errors = rewrite_errors(f"write {table.path} without a column", table.path, table.version, table.handles.explain)
+    with counted(store.runtime.telemetry, "table"), errors:
+        try:
+            written = write_fragments(
+                source, dataset, mode="append", max_rows_per_file=rows, storage_options=store.lance_options
+            )
+        except Exception as error:
+            if failures:
+                raise failures[0] from error  # Lance makes text of what the rows have raised
+            raise
     found = [one.physical_rows for one in written]
     if found != [rows]:
         raise PurgeMismatchError(table.path, rows, sum(found))
     return written[0]
+
+
+def _noting(table: Table, batches: Iterator[pa.RecordBatch], failures: list[BaseException]) -> Iterator[pa.RecordBatch]:
+    """The same batches of a table; what keeps them from coming is noted."""
+    try:
+        with read_errors(table.path, table.version, table.handles.explain):
+            yield from batches
+    except BaseException as error:
+        failures.append(error)
+        raise
 
 
 def _rows(dataset: LanceDataset, fragment: LanceFragment) -> Iterator[pa.RecordBatch]:

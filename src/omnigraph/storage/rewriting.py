@@ -17,9 +17,10 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Fragment, Table
+from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.index_staging import OutdatedSegmentError, StoredIndex, stored_indexes
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.requests import counted
 from omnigraph.storage.staging import Change, Staged, blob_files, restage
 
 HEADROOM = 4_096
@@ -270,7 +271,8 @@ def _lessened(staged: Staged, table: Table, written: Sequence[_Fragment], gone: 
             continue
         there = preview.get_fragment(fragment["id"])
         assert there is not None  # noqa: S101 - the preview has every fragment that was written
-        with counted(store.runtime.telemetry, "table"), store_errors(f"delete rows of {table.path}"):
+        errors = rewrite_errors(f"delete rows of {table.path}", staged.path, staged.preview, table.handles.explain)
+        with counted(store.runtime.telemetry, "table"), errors:
             left: FragmentMetadata | None = there.delete_rows(mine.tolist())
         if left is not None:
             yield left.to_json()

@@ -15,11 +15,14 @@ from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
 from omnigraph.storage.dataset import Table
+from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.physical import physical_schema
-from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.requests import counted
 from omnigraph.storage.staging import Change, Staged
 
 _NO_PARENT = -1
+_TEMPORARY = "__omnigraph_"
+"""How a column is called for a moment while another one has its name; no property begins like that."""
 _NAME, _NUMBER, _PARENT, _NULLABLE = 2, 3, 4, 6
 """The parts of a stored field, by Lance's numbers for them."""
 
@@ -82,6 +85,22 @@ def relaxed_schema(staged: Staged, stored: LanceSchema) -> LanceSchema | None:
     return make(metadata, *relaxed) if relaxed != list(fields) else None
 
 
+def freed_schema(staged: Staged, stored: LanceSchema) -> LanceSchema | None:
+    """The stored schema with other names for columns whose names a staged change gives to others; None for none.
+
+    Lance takes a column, old or new, that gets the name of another one for that other one, with a wrong number.
+    """
+    make, (metadata, *fields) = _taken_apart(stored)
+    wanted = {_text(one, _NAME): _number(one) for one in map(bytes.fromhex, staged.fields) if _is_column(one)}
+    freed = [
+        _with_name(field, f"{_TEMPORARY}{_number(field)}")
+        if _is_column(field) and wanted.get(_text(field, _NAME), _number(field)) != _number(field)
+        else field
+        for field in fields
+    ]
+    return make(metadata, *freed) if freed != list(fields) else None
+
+
 def field_numbers(schema: LanceSchema) -> set[int]:
     """The numbers of all fields, nested ones too."""
     return {_number(field) for fields in _by_column(schema).values() for field in fields}
@@ -101,26 +120,29 @@ def _filled(
     table: Table, wanted: NewColumns, made: Callable[[FragmentMetadata], None]
 ) -> tuple[list[FragmentMetadata], dict[str, list[int]]]:
     """Every fragment with a file of the filled columns, and the numbers that these have got."""
-    schema = pa.schema([wanted.schema.field(name) for name in wanted.fills])
+    dataset = table.handles.open(table.path, table.version)
+    # The column that has the name may be about to go: Lance finds columns by their numbers, so any name will do here.
+    names = {name: f"{_TEMPORARY}{name}" if name in dataset.schema.names else name for name in wanted.fills}
+    schema = pa.schema([wanted.schema.field(name).with_name(names[name]) for name in wanted.fills])
 
     def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [pa.repeat(wanted.fills[field.name], batch.num_rows) for field in schema]
+        columns = [pa.repeat(one, batch.num_rows) for one in wanted.fills.values()]
         return pa.RecordBatch.from_arrays(
             [one.cast(f.type) for one, f in zip(columns, schema, strict=True)], schema=schema
         )
 
-    dataset = table.handles.open(table.path, table.version)
     fragments: list[FragmentMetadata] = []
     schema_then: LanceSchema | None = None
     store = table.handles.store
-    with counted(store.runtime.telemetry, "table"), store_errors(f"write columns of {table.path}"):
+    errors = rewrite_errors(f"write columns of {table.path}", table.path, table.version, table.handles.explain)
+    with counted(store.runtime.telemetry, "table"), errors:
         for fragment in dataset.get_fragments():
-            metadata, schema_then = fragment.merge_columns(fill, columns=[wanted.schema.names[0]])
+            metadata, schema_then = fragment.merge_columns(fill, columns=[dataset.schema.names[0]])
             made(metadata)
             fragments.append(metadata)
     assert schema_then is not None  # noqa: S101 - there is a fragment
     columns = _by_column(schema_then)
-    return fragments, {name: [_number(one) for one in columns[name]] for name in wanted.fills}
+    return fragments, {name: [_number(one) for one in columns[names[name]]] for name in wanted.fills}
 
 
 # --- fields as Lance writes them ------------------------------------------------------------------------
@@ -132,7 +154,7 @@ def _by_column(schema: LanceSchema) -> dict[str, list[bytes]]:
     found: dict[str, list[bytes]] = {}
     current: list[bytes] = []
     for field in fields:
-        if _parent(field) == _NO_PARENT:
+        if _is_column(field):
             current = found[_text(field, _NAME)] = []
         current.append(field)
     return found
@@ -154,6 +176,17 @@ def _with_numbers(field: bytes, number: int, parent: int) -> bytes:
     others = [(part, data) for part, data in _parts(field) if part not in (_NUMBER, _PARENT)]
     own = [(_NUMBER, _varint_part(_NUMBER, number)), (_PARENT, _varint_part(_PARENT, parent))]
     return b"".join(data for _, data in sorted((*others, *own), key=lambda one: one[0]))
+
+
+def _with_name(field: bytes, name: str) -> bytes:
+    others = [(part, data) for part, data in _parts(field) if part != _NAME]
+    text = name.encode()
+    own = (_NAME, bytes([_NAME << 3 | 2, len(text)]) + text)  # a text of less than 128 bytes
+    return b"".join(data for _, data in sorted((*others, own), key=lambda one: one[0]))
+
+
+def _is_column(field: bytes) -> bool:
+    return _parent(field) == _NO_PARENT
 
 
 def _nullable(field: bytes) -> bytes:

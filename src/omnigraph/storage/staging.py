@@ -22,6 +22,7 @@ from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
+from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import KEYS_AT_ONCE, Addresses, Located, existing
 from omnigraph.storage.requests import counted, store_errors
@@ -538,7 +539,8 @@ def taken_away(table: Table, addresses: Addresses) -> tuple[tuple[str, ...], tup
     dataset = table.handles.open(table.path, table.version)
     updated: list[str] = []
     removed: list[int] = []
-    with counted(table.handles.store.runtime.telemetry, "table"), store_errors(f"delete rows of {table.path}"):
+    errors = rewrite_errors(f"delete rows of {table.path}", table.path, table.version, table.handles.explain)
+    with counted(table.handles.store.runtime.telemetry, "table"), errors:
         for number, local in zip(numbers.tolist(), offsets, strict=False):
             fragment = dataset.get_fragment(number)
             assert fragment is not None  # noqa: S101 - the address came from this very version

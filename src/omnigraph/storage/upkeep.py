@@ -15,8 +15,9 @@ from lance.optimize import CompactionTask
 from omnigraph.errors import OmnigraphError
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.dataset import Table
+from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.index_staging import IndexUntrainableError, build_segment
-from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.requests import counted
 from omnigraph.storage.rewriting import Rewritten
 from omnigraph.storage.staging import Witness, open_files
 
@@ -49,7 +50,8 @@ def compact(table: Table, group: tuple[int, ...], options: UpkeepOptions) -> Rew
             }
         )
     )
-    with counted(store.runtime.telemetry, "table"), store_errors(f"compact {table.path}"):
+    errors = rewrite_errors(f"compact {table.path}", table.path, table.version, table.handles.explain)
+    with counted(store.runtime.telemetry, "table"), errors:
         done = task.execute(dataset)
     new = tuple(json.dumps(fragment.to_json()) for fragment in done.new_fragments)
     return Rewritten(tuple(sorted(group)), new)

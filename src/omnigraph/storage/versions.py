@@ -19,7 +19,7 @@ from omnigraph.storage.layout import FORMAT, detached_file, version_file
 from omnigraph.storage.physical import physical_schema
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.rewriting import rewrite_operation
-from omnigraph.storage.schema_staging import relaxed_schema, schema_of
+from omnigraph.storage.schema_staging import freed_schema, relaxed_schema, schema_of
 from omnigraph.storage.staging import Change, Staged
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
@@ -100,13 +100,20 @@ def preview(handles: Handles, staged: Staged) -> int:
 
 
 def _reshaped(handles: Handles, staged: Staged, dataset: LanceDataset) -> int:
-    """A detached version with other columns. Where some become nullable, Lance wants a step for that alone."""
+    """A detached version with other columns.
+
+    Where some become nullable, or get the names of others, Lance wants a step for that alone.
+    """
     fragments = [FragmentMetadata.from_json(text) for text in staged.fragments]
-    relaxed = relaxed_schema(staged, dataset.lance_schema)
-    if relaxed is None:
-        operation = LanceOperation.Merge(fragments, schema_of(staged, dataset.lance_schema))
-        return _commit(handles, staged.path, dataset, operation)
-    step = _commit(handles, staged.path, dataset, LanceOperation.Project(relaxed))
+    stored = dataset.lance_schema
+    relaxed, freed = relaxed_schema(staged, stored), freed_schema(staged, stored)
+    if relaxed is not None:
+        step = _commit(handles, staged.path, dataset, LanceOperation.Project(relaxed))
+    elif freed is not None:
+        as_they_are = [fragment.metadata for fragment in dataset.get_fragments()]
+        step = _commit(handles, staged.path, dataset, LanceOperation.Merge(as_they_are, freed))
+    else:
+        return _commit(handles, staged.path, dataset, LanceOperation.Merge(fragments, schema_of(staged, stored)))
     made = _reshaped(handles, staged, handles.open(staged.path, step))
     handles.store.objects.delete(f"{staged.path}/{detached_file(step)}")
     return made

@@ -78,7 +78,7 @@ class _PatternPlan:
         self._required = self._shape.required(self._shape.types if want is Want.EVERY else needed)
 
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in order."""
+        """All steps, in order; to be asked for once."""
         drafting = self._drafting
         if self._shape.constants:
             drafting.filter(tuple(self._shape.constants))
@@ -96,6 +96,7 @@ class _PatternPlan:
                 drafting.shrink()
                 self._attach(part)
         drafting.finish(drafting.needed)
+        del self._drafting, self._branches  # they refer to this, and hold what was read for the plan
         return drafting.steps(drafting.needed)
 
     def _part(self, drafting: Drafting, part: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -106,7 +107,7 @@ class ReadCache:
             is_worth_keeping = change is None or change.count > _REWRITE_SHARE * tables.edges.count
             if older is not None and is_earlier(tables.layouts.edges, older.layouts.edges):
                 is_worth_keeping = False  # who looks back does not take the place of the newest
-        made.grown = lambda grown: self.kept.grown(key, grown, grown.nbytes)
+        made.grown = _telling(self.kept, key)
         self.kept.put(latest, key, 256)
         if is_worth_keeping:
             self._store(tables, made)
@@ -178,6 +179,18 @@ class ReadCache:
 
 class _ProcessEndsError(Exception):
     """Nobody will ask any more."""
+
+
+def _telling(kept: Kept, key: Key) -> Callable[[Topology], None]:
+    """Tells a cache of a topology that has grown. It does not hold the cache: that goes with its handle, at once."""
+    there = weakref.ref(kept)
+
+    def grown(topology: Topology) -> None:
+        cache = there()
+        if cache is not None:
+            cache.grown(key, topology, topology.nbytes)
+
+    return grown
 
 
 def _go_on() -> None:
