@@ -24,6 +24,7 @@ Call = Callable[[og.Graph], object]
 
 NEEDS: dict[str, tuple[Call, Needed]] = {
     "schema": (lambda g: g.schema, {(Action.READ, "main")}),
+    "accepted_schema": (lambda g: g.accepted_schema(branch="review"), {(Action.READ, "review")}),
     "snapshot": (lambda g: g.snapshot(branch="review"), {(Action.READ, "review")}),
     "query": (lambda g: g.query(READ, branch="review"), {(Action.READ, "review")}),
     "explain": (lambda g: g.explain(READ), {(Action.READ, "main")}),

@@ -367,3 +367,23 @@ def test_a_server_that_stops_takes_nothing_new(served: Served) -> None:
     assert answers["/graphs"].headers["connection"] == "close"
     assert "retry-after" in answers["/graphs"].headers
     assert health.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://evil.example:8080", "null", "http://[", "localhost"]
+)
+def test_a_page_of_another_site_gets_no_answer_through_a_browser(origin: str, served: Served) -> None:
+    body = {"query": ALL}
+
+    answer = served.client.post(
+        "/graphs/people/query", json=body, headers={**served.as_role("reader"), "Origin": origin}
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:8080", "http://127.0.0.1:3000", "http://[::1]:8080"])
+def test_a_page_of_this_machine_gets_an_answer(origin: str, served: Served) -> None:
+    headers = {**served.as_role("reader"), "Origin": origin}
+
+    assert served.client.get("/graphs", headers=headers).status_code == 200

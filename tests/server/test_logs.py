@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from omnigraph.clock import SystemClock
+from omnigraph.commit.recovery import Report
 from omnigraph.server.logs import JsonFormatter
 from serving import ADD, ALL, TOKENS, Served, serving
 
@@ -140,3 +141,51 @@ def test_metrics_count_requests_commits_and_conflicts(served: Served) -> None:
     assert 'omnigraph_requests_total{method="POST",route="/graphs/{graph}/mutate",status="409"} 1\n' in text
     assert 'omnigraph_request_seconds_count{route="/graphs/{graph}/mutate"} 2\n' in text
     assert 'omnigraph_graph_open{graph="people"} 1\n' in text
+
+
+def test_metrics_count_what_was_recovered(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report(rolled_back=["a", "b"], rolled_forward=["c"])
+    monkeypatch.setattr("omnigraph.ops.open.recover", lambda *_: report)
+    served.service.hosting.graphs["people"].open()
+
+    text = served.client.get("/metrics", headers=served.as_role("reader")).text
+
+    found = [line for line in text.splitlines() if line.startswith("omnigraph_recoveries_total{")]
+    assert found == [
+        'omnigraph_recoveries_total{graph="people",outcome="rolled_back"} 2',
+        'omnigraph_recoveries_total{graph="people",outcome="rolled_forward"} 1',
+    ]
+
+
+@pytest.mark.parametrize("name", ["asyncio", "mcp.server.runner", "uvicorn.error"])
+def test_of_what_libraries_say_only_the_template_is_shown(name: str) -> None:
+    record = logging.LogRecord(name, logging.ERROR, "f.py", 1, f"it failed: %s\nfuture: {CANARY}", (CANARY,), None)
+
+    line = json.loads(JsonFormatter(SystemClock()).format(record))
+
+    assert line["event"] == "it failed: %s"
+
+
+@pytest.mark.parametrize("version", [None, "2026-07-28"])
+def test_no_log_has_what_an_agent_says(version: str | None, served: Served, lines: io.StringIO) -> None:
+    headers = {"Accept": "application/json, text/event-stream"}
+    headers |= {} if version is None else {"MCP-Protocol-Version": version}
+    calls = [
+        {"name": "friends", "arguments": {"n": CANARY}},
+        {"name": "friends", "arguments": {"n": 7, CANARY: CANARY}},
+        {"name": CANARY, "arguments": {}},
+        {"name": "graph_query", "arguments": {"query": f"query {CANARY}"}},
+        {"name": "graph_mutate", "arguments": {"query": ADD, "params": {"n": CANARY}, "branch": "main"}},
+        {"name": 7, "arguments": CANARY},
+    ]
+    for role in TOKENS:
+        for params in calls:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            served.client.post("/mcp/people", json=body, headers=headers | served.as_role(role))
+        for text in (f'{{"jsonrpc": "{CANARY}', json.dumps({"jsonrpc": "2.0", "id": 1, "method": CANARY})):
+            served.client.post("/mcp/people", content=text, headers=headers | served.as_role(role))
+
+    text = lines.getvalue() + served.service.metrics.text()
+    assert len(requests_of(lines)) == (len(calls) + 2) * len(TOKENS)
+    assert CANARY not in text
+    assert [role for role, token in TOKENS.items() if token in text] == []

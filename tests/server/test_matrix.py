@@ -1,15 +1,17 @@
 """Every route for everybody: who is not recognised gets 401, who may not gets 403 (404 for stored queries)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute
 
+from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Action
 from omnigraph.server.app import ROUTERS
 from serving import ADD, ALL, PEOPLE, SCHEMA, Served, serving
+from worlds import FAST
 
 ROLES = ("none", "bad", "revoked", "nobody", "reader", "writer", "admin")
 UNKNOWN = frozenset({"none", "bad", "revoked"})
@@ -34,7 +36,9 @@ class Route:
         return f"{self.method} {self.path}"
 
 
+WIDER = SCHEMA.replace("age: I64?", 'age: I64?  photo: Blob?  bio: String?  v: Vector(4)? @embed("bio")')
 G = "/graphs/{graph}"
+LIST_TOOLS = {"jsonrpc": "2.0", "id": "1", "method": "tools/list"}
 ROUTES = [
     Route("GET", "/metrics", ANYBODY_KNOWN),
     Route("GET", "/openapi.json", ANYBODY_KNOWN),
@@ -46,6 +50,19 @@ ROUTES = [
     Route("GET", f"{G}/commits/{{commit}}", READERS, f"{G}/commits/HEAD"),
     Route("GET", f"{G}/diff", READERS, f"{G}/diff?before=main&after=main"),
     Route("GET", f"{G}/changes", READERS),
+    Route("GET", f"{G}/commits/{{commit}}/changes", READERS, f"{G}/commits/HEAD/changes"),
+    Route("GET", f"{G}/history", READERS, f"{G}/history?type=Person&id=Ada"),
+    Route("GET", f"{G}/blob", READERS, f"{G}/blob?type=Person&id=Ada&property=photo"),
+    Route("GET", f"{G}/indexes", READERS),
+    Route("GET", f"{G}/operations", READERS),
+    Route("GET", f"{G}/tags", READERS),
+    Route("POST", f"{G}/tags", WRITERS, body={"name": "tag-of-ROLE"}),
+    Route("DELETE", f"{G}/tags/{{tag:path}}", WRITERS, f"{G}/tags/v/of-ROLE"),
+    Route("POST", f"{G}/embed", WRITERS, body={"type": "Person"}),
+    Route("POST", f"{G}/optimize", ADMINS, body={}),
+    Route("POST", f"{G}/cleanup", ADMINS, body={"keep": 1}),
+    Route("POST", f"{G}/check", ADMINS, body={}),
+    Route("POST", f"{G}/repair", ADMINS, body={}),
     Route("POST", f"{G}/query", READERS, body={"query": ALL}),
     Route("POST", f"{G}/explain", READERS, body={"query": ALL}),
     Route("POST", f"{G}/export", WRITERS, body={}),
@@ -54,18 +71,24 @@ ROUTES = [
     Route("POST", f"{G}/branches", WRITERS, body={"name": "made/by-ROLE"}),
     Route("DELETE", f"{G}/branches/{{branch:path}}", WRITERS, f"{G}/branches/old/of-ROLE"),
     Route("POST", f"{G}/merge", WRITERS, body={"source": "side"}),
-    Route("POST", f"{G}/schema/plan", ADMINS, body={"schema": SCHEMA}),
-    Route("POST", f"{G}/schema/apply", ADMINS, body={"schema": SCHEMA}),
+    Route("POST", f"{G}/schema/plan", ADMINS, body={"schema": WIDER}),
+    Route("POST", f"{G}/schema/apply", ADMINS, body={"schema": WIDER}),
     Route("GET", f"{G}/queries", READERS),
     Route("POST", f"{G}/queries/{{name}}", READERS, f"{G}/queries/friends", {"params": {"n": "Ada"}}, refusal=404),
+    Route("POST", "/mcp", READERS, body=LIST_TOOLS, refusal=400),
+    Route("POST", "/mcp/{graph}", READERS, body=LIST_TOOLS),
 ]
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    found = serving(tmp_path_factory.mktemp("matrix"))
+    embedding = EmbedOptions(provider=EmbedProvider.HASH)
+    found = serving(tmp_path_factory.mktemp("matrix"), options=replace(FAST, embedding=embedding))
+    found.graph.apply_schema(WIDER)
     for name in ("side", *(f"old/of-{role}" for role in ROLES)):
         found.graph.branches.create(name)
+    for role in ROLES:
+        found.graph.tags.create(f"v/of-{role}")
     yield found
     found.service.close()
 
@@ -89,7 +112,11 @@ def asked(served: Served, route: Route, role: str, graph: str = "people") -> tup
 
 def _named(body: dict[str, Any], role: str) -> dict[str, Any]:
     return {
-        key: _named(value, role) if isinstance(value, dict) else str(value).replace("ROLE", role)
+        key: _named(value, role)
+        if isinstance(value, dict)
+        else value.replace("ROLE", role)
+        if isinstance(value, str)
+        else value
         for key, value in body.items()
     }
 

@@ -77,7 +77,8 @@ def test_a_plan_is_explained(served: Served) -> None:
 
 def test_the_schema_and_the_snapshot_are_those_of_the_graph(served: Served) -> None:
     assert ask(served, "GET", "/schema")["schema"] == served.graph.schema
-    assert ask(served, "GET", "/snapshot") == served.graph.snapshot().to_json()
+    state = served.graph.snapshot()
+    assert ask(served, "GET", "/snapshot") == {**state.to_json(), "commit": state.commit.to_json()}
 
 
 def test_an_export_can_be_loaded(served: Served) -> None:

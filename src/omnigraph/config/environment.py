@@ -14,6 +14,7 @@ from omnigraph.faults import faults_from
 from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions
 from omnigraph.runtime import Runtime
 from omnigraph.storage.blob_sources import BlobSourceError, parse_place
+from omnigraph.telemetry import PROCESS, Telemetry
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Where S3 is, if not at Amazon; the first that is set counts, as in Amazon's own tools."""
@@ -72,7 +73,7 @@ def runtime_from(environment: Mapping[str, str]) -> Runtime:
         query_memory_bytes=_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
         upkeep=UpkeepOptions(concurrency=_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)),
     )
-    return Runtime(faults=faults_from(environment), options=options)
+    return Runtime(faults=faults_from(environment), options=options, telemetry=Telemetry(above=PROCESS))
 
 
 def blob_sources_from(environment: Mapping[str, str]) -> tuple[str, ...]:

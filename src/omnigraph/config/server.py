@@ -73,13 +73,17 @@ class Limits:
     query_characters: int = 64 * 1024
     """The longest text of a query or schema."""
     body_seconds: float = 30.0
-    """How long a client may take to send a body."""
+    """How long a client may take to send the headers of a request, and then its body."""
     send_seconds: float = 30.0
     """How long a client may take to receive a part of an answer."""
     seconds: float = 30.0
     """How long a query may run."""
     memory_bytes: int = 512 * _MIB
     """How much memory a query may use."""
+    write_seconds: float = 300.0
+    """How long a mutation or load may take until it is published; what is not by then is not done."""
+    stream_seconds: float = 3_600.0
+    """How long a stream of rows may work; how long the client takes to receive it does not count."""
     rows: int = 10_000
     """The most rows of an answer that is one JSON document; streams have no such limit."""
     answer_bytes: int = 64 * _MIB
@@ -236,6 +240,8 @@ def _limits(section: Section) -> Limits:
         send_seconds=section.seconds("send_seconds", usual.send_seconds),
         seconds=section.seconds("seconds", usual.seconds),
         memory_bytes=section.size("memory_bytes", usual.memory_bytes),
+        write_seconds=section.seconds("write_seconds", usual.write_seconds),
+        stream_seconds=section.seconds("stream_seconds", usual.stream_seconds),
         rows=section.count("rows", usual.rows),
         answer_bytes=section.size("answer_bytes", usual.answer_bytes),
         threads=section.count("threads", usual.threads),

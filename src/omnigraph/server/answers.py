@@ -3,18 +3,22 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
 import pyarrow.ipc as pa_ipc
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from omnigraph.clock import Clock
 from omnigraph.config.server import Limits
 from omnigraph.engine.result import Result
 from omnigraph.engine.result_files import json_lines
-from omnigraph.server.refusals import AnswerTooLargeError
+from omnigraph.server.refusals import AnswerTooLargeError, RequestTooLongError
 from omnigraph.server.service import Service, exchange_of
 from omnigraph.server.wire import ARROW, JSON, NDJSON, encoded
+
+T = TypeVar("T")
 
 STREAM_ROWS = 4_096
 """The rows of one piece of a stream."""
@@ -80,6 +84,31 @@ def result_headers(result: Result) -> dict[str, str]:
     }
 
 
+def within(pieces: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]:
+    """The same, for as long as making them takes no longer than that; RequestTooLongError.
+
+    What whoever takes them does in between does not count.
+    """
+    worked = 0.0
+    while True:
+        begun = clock.monotonic()
+        piece = next(pieces, None)
+        worked += clock.monotonic() - begun
+        if worked > seconds:
+            raise RequestTooLongError(seconds)
+        if piece is None:
+            return
+        yield piece
+
+
+def bounded(document: object, limits: Limits) -> Response:
+    """One JSON document; AnswerTooLargeError when it is longer than one may be."""
+    text = encoded(document)
+    if len(text) > limits.answer_bytes:
+        raise AnswerTooLargeError("bytes", limits.answer_bytes)
+    return Response(text, media_type=JSON)
+
+
 class Streamed(Response):
     """An answer whose pieces are made one after the other, each when the one before is sent.
 
@@ -88,10 +117,17 @@ class Streamed(Response):
     """
 
     def __init__(
-        self, first: bytes, rest: Iterator[bytes], media_type: str, headers: Mapping[str, str], run: "Run"
+        self,
+        first: bytes,
+        rest: Iterator[bytes],
+        media_type: str,
+        headers: Mapping[str, str],
+        run: "Run",
+        status: int = 200,
     ) -> None:
-        super().__init__(None, 200, dict(headers), media_type=media_type)
-        del self.headers["content-length"]
+        super().__init__(None, status, dict(headers), media_type=media_type)
+        if "Content-Length" not in headers:
+            del self.headers["content-length"]
         self._first, self._rest, self._run = first, rest, run
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - Starlette's interface
@@ -127,13 +163,19 @@ class Run:
 
 
 async def streamed(
-    service: Service, request: Request, pieces: Iterator[bytes], media_type: str, headers: Mapping[str, str]
+    service: Service,
+    request: Request,
+    pieces: Iterator[bytes],
+    media_type: str,
+    headers: Mapping[str, str],
+    status: int = 200,
 ) -> Response:
-    """A stream of these pieces; what goes wrong with the first of them is raised."""
+    """A stream of these pieces, for as long as one may work; what goes wrong with the first of them is raised."""
     run = Run(service, request)
-    first = await run(lambda: next(pieces, b""))
+    timed = within(pieces, service.runtime.clock, service.limits.stream_seconds)
+    first = await run(lambda: next(timed, b""))
     exchange_of(request).commit = headers.get("Omnigraph-Commit")
-    return Streamed(first or b"", pieces, media_type, headers, run)
+    return Streamed(first or b"", timed, media_type, headers, run, status)
 
 
 class _Sink:

@@ -6,21 +6,35 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.server import routes_history, routes_read, routes_server, routes_stored, routes_write
+from omnigraph.server import (
+    routes_changes,
+    routes_history,
+    routes_mcp,
+    routes_read,
+    routes_server,
+    routes_stored,
+    routes_tags,
+    routes_upkeep,
+    routes_write,
+)
 from omnigraph.server.gate import Gate, refuse
 from omnigraph.server.refusals import BadRequestError, MethodRefusedError, RouteMissingError
-from omnigraph.server.service import Service
+from omnigraph.server.service import Service, exchange_of
 
 ROUTERS = (
     routes_server.router,
     routes_read.router,
     routes_history.router,
+    routes_changes.router,
+    routes_tags.router,
     routes_write.router,
+    routes_upkeep.router,
     routes_stored.router,
+    routes_mcp.router,
 )
 
 
@@ -39,6 +53,7 @@ def make_app(service: Service) -> Gate:
     app.add_exception_handler(OmnigraphError, refuse)
     app.add_exception_handler(RequestValidationError, _refuse_parameters)
     app.add_exception_handler(HTTPException, _refuse_path)
+    app.add_exception_handler(ClientDisconnect, _forget)
     app.add_exception_handler(Exception, refuse)
     return Gate(app, service)
 
@@ -49,6 +64,12 @@ async def _refuse_parameters(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     return await refuse(request, BadRequestError(place, first["msg"]))
+
+
+async def _forget(request: Request, _: Exception) -> Response:
+    """A client that went away with half of its body sent: nobody is there to be answered."""
+    exchange_of(request).code = "client_gone"
+    return Response(status_code=408)
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:

@@ -1,5 +1,6 @@
 """What requests say, in the engine's own terms: states by commit and time, names of types, pages."""
 
+import re
 from datetime import datetime
 from typing import Annotated, TypeVar
 
@@ -12,13 +13,19 @@ from omnigraph.config.server import Limits
 from omnigraph.errors import TextTooLargeError
 from omnigraph.query.params import ParamText
 from omnigraph.server.paging import MOST_ITEMS, USUAL_ITEMS
-from omnigraph.server.refusals import BadRequestError
+from omnigraph.server.refusals import BadRequestError, RangeRefusedError
 from omnigraph.server.wire import MutateBody, ReadBody, decoded
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+EntityType = Annotated[str, Query(alias="type", description="The type of the node or edge.", max_length=256)]
+EntityId = Annotated[str, Query(alias="id", description="The id of the node or edge.", max_length=4_096)]
+Counts = Annotated[bool, Query(description="Only count rows, by type.")]
 GraphId = Annotated[str, Path(description="The graph's name on this server.", max_length=63)]
 BranchName = Annotated[str, Query(description="The branch.", max_length=256)]
+OneBranch = Annotated[str | None, Query(description="Only this branch.", max_length=256)]
 CommitId = Annotated[str | None, Query(description="The state of a commit, tag or manifest version.", max_length=64)]
 Instant = Annotated[
     str | None, Query(description="The state at this time, such as 2026-01-31T12:00:00Z.", max_length=64)
@@ -53,6 +60,24 @@ def instant_of(text: str | None) -> datetime | None:
 def branch_of(state: str) -> str:
     """The branch that a state is named by, as `review` or `review@…`."""
     return state.partition("@")[0]
+
+
+def part_of(header: str | None, size: int) -> range:
+    """The bytes that a `Range` header asks for, of so many: all of them where it is none that is understood.
+
+    RangeRefusedError when it begins behind the end.
+    """
+    found = _RANGE.fullmatch(header or "")
+    if found is None or found.groups() == ("", ""):
+        return range(size)
+    first, last = found.groups()
+    if not first:
+        return range(max(size - int(last), 0), size)
+    if last and int(last) < int(first):
+        return range(size)
+    if int(first) >= size:
+        raise RangeRefusedError(size)
+    return range(int(first), min(int(last) + 1, size) if last else size)
 
 
 def check_text(text: str, name: str, limits: Limits) -> None:

@@ -1,15 +1,13 @@
 """A graph of a server, with the interface of the embedded one."""
 
-from datetime import datetime
 from typing import Self
 
 from omnigraph.ops.arguments import BadArgumentError
-from omnigraph.ops.branch import Branch
-from omnigraph.ops.session import ANONYMOUS
-from omnigraph.server import client_answers as answers
-from omnigraph.server.client_calls import GraphCalls, check_actor, time_text
+from omnigraph.server.client_calls import GraphCalls
+from omnigraph.server.client_history import RemoteHistory
 from omnigraph.server.client_http import Transport
 from omnigraph.server.client_reads import RemoteReads
+from omnigraph.server.client_upkeep import RemoteUpkeep
 from omnigraph.server.client_writes import RemoteWrites
 
 _SECONDS = 60.0
@@ -48,7 +46,7 @@ def connect(
     return RemoteGraph(transport, graph)
 
 
-class RemoteGraph(RemoteReads, RemoteWrites):
+class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteUpkeep):
     """A graph behind a server: the calls of `Graph`, with the same answers and errors. Safe from several threads.
 
     The actor of what it writes is the owner of the token. Made by `omnigraph.connect`; `close` it, or use it in `with`.
@@ -69,42 +67,3 @@ class RemoteGraph(RemoteReads, RemoteWrites):
     def close(self) -> None:
         """Close the connections."""
         self._calls.transport.close()
-
-    @property
-    def uri(self) -> str:
-        """The graph's address on the server."""
-        return f"{self._calls.transport.url}/graphs/{self._calls.graph}"
-
-    @property
-    def branches(self) -> "RemoteBranches":
-        """The graph's branches: list, create, delete."""
-        return RemoteBranches(self._calls)
-
-
-class RemoteBranches:
-    """The branches of a graph behind a server."""
-
-    def __init__(self, calls: GraphCalls) -> None:
-        self._calls = calls
-
-    def list(self) -> list[Branch]:
-        """All branches, main first and the others by name."""
-        return [answers.branch(one) for page in self._calls.pages("branches") for one in page["branches"]]
-
-    def create(
-        self,
-        name: str,
-        *,
-        from_: str = "main",
-        snapshot: str | None = None,
-        at: datetime | None = None,
-        actor: str = ANONYMOUS,
-    ) -> Branch:
-        """A new branch; see `GraphBranches.create`."""
-        check_actor(actor)
-        body = {"name": name, "from": from_, "snapshot": snapshot, "at": time_text(at)}
-        return answers.branch(self._calls.post("branches", body))
-
-    def delete(self, name: str) -> Branch:
-        """Delete a branch; what it was. See `GraphBranches.delete`."""
-        return answers.branch(self._calls.delete("branches", name))

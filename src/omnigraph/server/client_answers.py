@@ -1,17 +1,19 @@
 """A server's JSON as the values that the embedded graph gives; where those hold more than travels, as JSON."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.commit.dropped import Purge
-from omnigraph.commit.records import Commit, PinChange
+from omnigraph.commit.records import Commit, Pin, PinChange
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.load_call import LoadResult, TypeCounts
 from omnigraph.ops.merge_result import MergeOutcome, MergeResult, TableMerge
 from omnigraph.ops.mutate import MutationResult
+from omnigraph.ops.schema_apply import SchemaResult
+from omnigraph.schema.steps import MigrationPlan, Step, StepKind
 
 Document = dict[str, Any]
 
@@ -24,7 +26,7 @@ class RemoteDocument:
 
     def to_json(self) -> Document:
         """What every door shows."""
-        return dict(self._said)
+        return {name: value for name, value in self._said.items() if name != "text"}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - JSON
         plain = name.removeprefix("is_")
@@ -37,23 +39,64 @@ class RemoteDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteChange:
-    """One commit of a change feed."""
+class RemoteSnapshot:
+    """One state of a branch, as far as every door shows it; see `Snapshot`."""
 
     _said: Document
 
     @property
-    def cursor(self) -> str:
-        """What to go on behind, when this change is done with."""
-        return str(self._said["commit"])
+    def branch(self) -> str:
+        """The branch."""
+        return str(self._said["branch"])
 
-    def records(self) -> Iterator[Document]:
-        """Each changed row as a JSON object."""
-        yield from self._said["rows"]
+    @property
+    def commit(self) -> Commit:
+        """The commit this is the state of."""
+        return commit(self._said["commit"])
+
+    @property
+    def manifest_version(self) -> int:
+        """The version of the branch's manifest."""
+        return int(self._said["manifest_version"])
+
+    @property
+    def pins(self) -> dict[str, Pin]:
+        """The visible tables."""
+        pins = (Pin(**{**_at_path(one), "version": int(one["version"])}) for one in self._said["tables"])
+        return {pin.table_key: pin for pin in pins}
 
     def to_json(self) -> Document:
-        """The whole change as one JSON object."""
-        return dict(self._said)
+        """What every door shows."""
+        return {name: value for name, value in self._said.items() if name != "commit"}
+
+
+def plan(said: Mapping[str, Any]) -> MigrationPlan:
+    """The steps from one schema to another."""
+    return MigrationPlan(tuple(_step(one) for one in said["steps"]), tuple(said["notes"]))
+
+
+def _step(said: Mapping[str, Any]) -> Step:
+    return Step(
+        kind=StepKind(said["step"]),
+        type=said["type"],
+        table=said.get("table"),
+        message=said["message"],
+        property_name=said["property"],
+        facts=said["details"],
+        code=said["code"],
+        validates=said["validates"],
+        is_hard=not said.get("soft", True),
+    )
+
+
+def applied(said: Mapping[str, Any]) -> SchemaResult:
+    """What a change of the schema did."""
+    return SchemaResult(
+        branch=said["target"]["branch"],
+        commit_id=said["commit_id"],
+        plan=plan(said),
+        held_by=tuple(said.get("held_by", ())),
+    )
 
 
 def mutation(said: Mapping[str, Any]) -> MutationResult:

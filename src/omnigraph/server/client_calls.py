@@ -18,7 +18,7 @@ from omnigraph.ops.session import ANONYMOUS
 from omnigraph.query.params import ParamText
 from omnigraph.schema.values import BASE64_PREFIX
 from omnigraph.server.client_http import Transport, path_of
-from omnigraph.server.wire import ARROW
+from omnigraph.server.wire import ARROW, NDJSON
 
 _QUERY, _SCHEMA = "query.gq", "schema.pg"
 
@@ -38,10 +38,17 @@ class GraphCalls:
         return self.transport.document("GET", self.path(rest, *names), query=query)
 
     def post(
-        self, rest: str, body: object, source: str | Source = "", *, query: Mapping[str, object] | None = None
+        self,
+        rest: str,
+        body: object,
+        source: str | Source = "",
+        *,
+        query: Mapping[str, object] | None = None,
+        seconds: float | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
-        """What a POST answers; `source` is the text that errors may be about."""
-        return self.transport.document("POST", self.path(rest), body, query=query, sources=named(source))
+        """What a POST answers; `source` is the text that errors may be about. `seconds` is as for `stream`."""
+        sources = named(source)
+        return self.transport.document("POST", self.path(rest), body, query=query, sources=sources, seconds=seconds)
 
     def delete(self, rest: str, *names: str) -> Any:  # noqa: ANN401 - JSON
         """What a DELETE answers."""
@@ -50,6 +57,17 @@ class GraphCalls:
     def stream(self, rest: str, body: object, accept: str) -> AbstractContextManager[HTTPResponse]:
         """What a POST answers, to be read as it comes."""
         return self.transport.stream("POST", self.path(rest), body, accept=accept)
+
+    def lines(self, rest: str, **query: object) -> Iterator[bytes]:
+        """The lines that a GET answers, in blocks of whole ones, as they come."""
+        with self.transport.stream("GET", self.path(rest), query=query, accept=NDJSON) as response:
+            left = b""
+            for piece in self.transport.pieces(response):
+                whole, sign, left = (left + piece).rpartition(b"\n")
+                if sign:
+                    yield whole + sign
+            if left:
+                yield left
 
     def pages(self, rest: str, **query: object) -> Iterator[Any]:
         """All pages of a GET, each when it is asked for."""

@@ -1,7 +1,8 @@
 """The errors of a server's answers, as those that the embedded graph raises."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,10 +12,12 @@ from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span
 from omnigraph.ops.schema_apply import SchemaUnsupportedError
 from omnigraph.server.refusals import StoredQueryMissingError
+from omnigraph.server.wire import BODY
 
 NOT_PUBLIC = (SchemaUnsupportedError, StoredQueryMissingError)
 """Of modules that have no public error, so that they are known here."""
-_TOLD = frozenset({"error", "code", "kind", "request_id"})
+_LINE = re.compile(rf"^{BODY}, line (\d+)", re.MULTILINE)
+_TOLD = frozenset({"error", "code", "kind", "request_id", "manifest_conflict"})
 
 
 class _Told:
@@ -61,6 +64,25 @@ def raised(data: bytes, status: int, sources: Mapping[str, Source]) -> Omnigraph
         body["error"] = str(body.get("error", "")).replace(f"`{body['source']}`", f"`{source.name}`")
         body["source"] = source.name
     return told(body)
+
+
+def placed(error: OmnigraphError, place: Callable[[int], tuple[str, int]]) -> OmnigraphError:
+    """An error about lines of the body that was sent, as one about those of the files it was made from."""
+    if not isinstance(error, _Told):
+        return error
+    body = dict(error._body)  # noqa: SLF001 - of this very module
+    body["error"] = _LINE.sub(lambda found: "{}, line {}".format(*place(int(found[1]))), str(body.get("error")))
+    body |= _moved(body, place)
+    if isinstance(body.get("problems"), list):
+        body["problems"] = [{**one, **_moved(one, place)} for one in body["problems"]]
+    return told(body)
+
+
+def _moved(said: Mapping[str, Any], place: Callable[[int], tuple[str, int]]) -> dict[str, object]:
+    if said.get("file") != BODY or not isinstance(said.get("line"), int):
+        return {}
+    file, line = place(said["line"])
+    return {"file": file, "line": line}
 
 
 def told(body: dict[str, Any]) -> OmnigraphError:

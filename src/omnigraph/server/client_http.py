@@ -84,9 +84,10 @@ class Transport:
         *,
         query: Mapping[str, object] | None = None,
         sources: Mapping[str, Source] | None = None,
+        seconds: float | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
         """The JSON of an answer; `body` is what is sent as JSON, unless it is bytes, or some at a time."""
-        with self.stream(method, path, body, query=query, sources=sources) as response:
+        with self.stream(method, path, body, query=query, sources=sources, seconds=seconds) as response:
             data = self._read(response)
         return json.loads(data)
 
@@ -99,15 +100,22 @@ class Transport:
         *,
         query: Mapping[str, object] | None = None,
         accept: str = JSON,
+        part: range | None = None,
         sources: Mapping[str, Source] | None = None,
+        seconds: float | None = None,
     ) -> Iterator[HTTPResponse]:
-        """An answer that is fine, to be read inside; any other is raised as the error that it tells of."""
+        """An answer that is fine, to be read inside; any other is raised as the error that it tells of.
+
+        `part` are the bytes that are wanted of it. `seconds` is how long the server may be silent, if not as usual.
+        """
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = f"{self._base}{path}{'?' + urlencode(given, doseq=True) if given else ''}"
         headers = {"Accept": accept}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
-        connection = self._connection()
+        if part is not None:
+            headers["Range"] = f"bytes={part.start}-{part.stop - 1}"
+        connection = self._connection(self._seconds if seconds is None else seconds)
         is_done = False
         try:
             response = self._sent(connection, method, target, _payload(body), headers)
@@ -151,19 +159,20 @@ class Transport:
         except (OSError, HTTPException) as error:
             raise ServerUnreachableError(self.url, f"the answer broke off: {type(error).__name__}") from error
 
-    def _connection(self) -> HTTPConnection:
-        """One that is kept and still open, or a new one."""
+    def _connection(self, seconds: float) -> HTTPConnection:
+        """One that is kept and still open, or a new one; it may be silent for so long."""
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 break
             if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+                connection.sock.settimeout(seconds)
                 return connection
             connection.close()  # the server has closed it, or says something that nobody asked for
         if self._is_tls:
-            return HTTPSConnection(self._host, self._port, timeout=self._seconds, context=ssl.create_default_context())
-        return HTTPConnection(self._host, self._port, timeout=self._seconds)
+            return HTTPSConnection(self._host, self._port, timeout=seconds, context=ssl.create_default_context())
+        return HTTPConnection(self._host, self._port, timeout=seconds)
 
     def _keep(self, connection: HTTPConnection) -> None:
         with self._lock:

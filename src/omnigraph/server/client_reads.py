@@ -2,18 +2,20 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
+from urllib.parse import unquote
 
-from omnigraph.commit.records import Commit
 from omnigraph.engine.result import Result
 from omnigraph.lang.source import Source
-from omnigraph.ops.export import Exported, ExportFormat
-from omnigraph.server import client_answers as answers
-from omnigraph.server.client_answers import RemoteChange, RemoteDocument
+from omnigraph.ops.arguments import BadArgumentError, chosen
+from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
+from omnigraph.options import Engine
+from omnigraph.server.client_answers import RemoteDocument
+from omnigraph.server.client_blobs import open_blob
 from omnigraph.server.client_calls import GraphCalls, asked, given, time_text
 from omnigraph.server.wire import NDJSON
 
@@ -24,11 +26,6 @@ class RemoteReads:
     """What is read of a graph behind a server, each call one request or a few pages."""
 
     _calls: GraphCalls
-
-    @property
-    def schema(self) -> str:
-        """The text of the schema that is accepted now."""
-        return str(self._calls.get("schema")["schema"])
 
     def query(
         self,
@@ -55,7 +52,7 @@ class RemoteReads:
         snapshot: str | None = None,
         at: datetime | None = None,
     ) -> Result:
-        """Run a stored query that reads."""
+        """Run a stored query that reads; one that writes is run by `invoke_mutation`."""
         body = {**given(params), "branch": branch, "snapshot": snapshot, "at": time_text(at)}
         return self._calls.rows("queries", name, body=body)
 
@@ -81,41 +78,21 @@ class RemoteReads:
         body = {**asked(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
         return RemoteDocument(self._calls.post("explain", body, source))
 
-    def snapshot(
-        self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
-    ) -> RemoteDocument:
-        """Which tables a state has, at which versions; see `Graph.snapshot`."""
-        return RemoteDocument(self._calls.get("snapshot", branch=branch, snapshot=snapshot, at=time_text(at)))
+    def blob(
+        self,
+        type_name: str,
+        id: str,
+        property: str,
+        *,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+    ) -> IO[bytes] | None:
+        """The bytes of a Blob property, as a stream that reads as it is asked; None for a null. See `Graph.blob`."""
+        state = {"branch": branch, "snapshot": snapshot, "at": time_text(at)}
+        return open_blob(self._calls, {"type": type_name, "id": id, "property": property, **state})
 
-    def commits(
-        self, *, branch: str = "main", filters: Mapping[str, str] | None = None, limit: int | None = None
-    ) -> list[Commit]:
-        """The history of a branch, newest first; see `Graph.commits`."""
-        given = [f"{name}={value}" for name, value in (filters or {}).items()]
-        found: list[Commit] = []
-        for page in self._calls.pages("commits", branch=branch, filter=given or None):
-            found += map(answers.commit, page["commits"])
-            if limit is not None and len(found) >= limit:
-                break
-        return found[:limit]
-
-    def commit(self, commit_id: str) -> Commit:
-        """One commit, of any branch."""
-        return answers.commit(self._calls.get("commits", commit_id))
-
-    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """What differs between two states, each change a JSON object, fetched as it is asked for."""
-        for page in self._calls.pages("diff", before=before, after=after, types=types):
-            yield from page["changes"]
-
-    def changes(
-        self, *, branch: str = "main", since: str | None = None, types: Sequence[str] | None = None
-    ) -> Iterator[RemoteChange]:
-        """What the commits behind `since` changed, oldest first, up to the newest; see `Graph.changes`."""
-        for page in self._calls.pages("changes", branch=branch, since=since, types=types):
-            yield from map(RemoteChange, page["changes"])
-
-    def export(
+    def export(  # noqa: PLR0913 - all but the target by name
         self,
         target: str | os.PathLike[str] | BinaryIO,
         *,
@@ -123,12 +100,25 @@ class RemoteReads:
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        format: ExportFormat | str = ExportFormat.JSONL,
+        engine: Engine | str = Engine.AUTO,
+        master: str | None = None,
+        progress: Callable[[ExportProgress], None] | None = None,
     ) -> Exported:
-        """Write the graph's rows as graph JSONL; see `Graph.export`. A file is there when all of it is."""
+        """Write the graph's rows as graph JSONL; see `Graph.export`. A file is there when all of it is.
+
+        A server gives no other format, and does it by itself; nobody tells `progress` how far it is.
+        """
+        del progress
+        if chosen("format", ExportFormat, format) is not ExportFormat.JSONL:
+            raise BadArgumentError("format", f"`{format}`", "a server gives graph JSONL; load that where it is needed")
+        if chosen("engine", Engine, engine) is Engine.SPARK or master is not None:
+            raise BadArgumentError("engine", "`spark`", "a server does it by itself: leave it out")
         body = {"types": types, "branch": branch, "snapshot": snapshot, "at": time_text(at)}
-        counts: dict[str, int] = {}
         with ExitStack() as stack:
             response = stack.enter_context(self._calls.stream("export", body, accept=NDJSON))
+            types_there = unquote(response.headers["Omnigraph-Types"])
+            counts = dict.fromkeys(types_there.split(",") if types_there else (), 0)
             out, finish = _opened(target, stack)
             rest = b""
             for piece in self._calls.transport.pieces(response):

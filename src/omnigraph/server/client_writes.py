@@ -1,25 +1,31 @@
 """Writes to a graph behind a server. Who signs is the owner of the token."""
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from omnigraph.engine.bulk.incoming import LoadMode
-from omnigraph.errors import FileMissingError, FileUnreadableError, NotAFileError, OmnigraphError
+from omnigraph.errors import (
+    FileUnreadableError,
+    OmnigraphError,
+)
 from omnigraph.lang.source import Source
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.load_arguments import GraphData, load_input
 from omnigraph.ops.load_call import LoadResult
+from omnigraph.ops.load_inputs import GraphLines, expand_inputs
 from omnigraph.ops.merge_result import MergeResult, Strategy
 from omnigraph.ops.mutate import MutationResult
+from omnigraph.ops.schema_apply import SchemaResult
 from omnigraph.ops.session import ANONYMOUS
+from omnigraph.schema.catalog import catalog_of
+from omnigraph.schema.steps import MigrationPlan
 from omnigraph.server import client_answers as answers
-from omnigraph.server.client_answers import RemoteDocument
 from omnigraph.server.client_calls import GraphCalls, check_actor, given, text_of
-from omnigraph.server.client_http import PIECE_BYTES
+from omnigraph.server.client_errors import placed
+from omnigraph.server.client_http import PIECE_BYTES, path_of
 
 
 class RemoteWrites:
@@ -51,6 +57,26 @@ class RemoteWrites:
             "if_commit": if_commit,
         }
         return answers.mutation(self._calls.post("mutate", body, source))
+
+    def invoke_mutation(
+        self,
+        name: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        branch: str = "main",
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        if_commit: str | None = None,
+    ) -> MutationResult:
+        """Run a stored query that writes, in one commit or not at all."""
+        body = {
+            **given(params),
+            "branch": branch,
+            "message": message,
+            "idempotency_key": idempotency_key,
+            "if_commit": if_commit,
+        }
+        return answers.mutation(self._calls.post(f"queries{path_of(name)}", body))
 
     def load(
         self,
@@ -84,8 +110,13 @@ class RemoteWrites:
             "idempotency_key": idempotency_key,
             "dry_run": "true" if dry_run else None,
         }
-        body = data if isinstance(data, bytes) else _pieces(data)
-        return answers.loaded(self._calls.post("load", body, query=query))
+        if isinstance(data, bytes):
+            return answers.loaded(self._calls.post("load", data, query=query))
+        lines = _Lines(data)
+        try:
+            return answers.loaded(self._calls.post("load", lines.pieces(), query=query))
+        except OmnigraphError as error:
+            raise placed(error, lines.place) from None
 
     def merge(
         self,
@@ -111,10 +142,10 @@ class RemoteWrites:
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
-    ) -> RemoteDocument:
+    ) -> MigrationPlan:
         """What it takes to get from a branch's schema to another one; see `Graph.plan_schema`."""
         body = {"schema": text_of(schema), "branch": branch, "allow_data_loss": allow_data_loss}
-        return RemoteDocument(self._calls.post("schema/plan", body, schema))
+        return answers.plan(self._calls.post("schema/plan", body, schema))
 
     def apply_schema(
         self,
@@ -124,34 +155,51 @@ class RemoteWrites:
         actor: str = ANONYMOUS,
         message: str | None = None,
         allow_data_loss: bool = False,
-    ) -> RemoteDocument:
+    ) -> SchemaResult:
         """Make a schema the accepted one of a branch; see `Graph.apply_schema`."""
         check_actor(actor)
         body = {"schema": text_of(schema), "branch": branch, "message": message, "allow_data_loss": allow_data_loss}
-        return RemoteDocument(self._calls.post("schema/apply", body, schema))
+        return answers.applied(self._calls.post("schema/apply", body, schema))
 
 
-def _pieces(data: GraphData) -> Iterator[bytes]:
-    """The lines of files, streams or records, one behind the other."""
-    for source in load_input(data, None, None, None).graph:
-        with ExitStack() as stack:
-            given_data = source.data
-            if isinstance(given_data, str | os.PathLike):
-                given_data = stack.enter_context(open_text(str(given_data)))
-            if hasattr(given_data, "read"):
-                yield from iter(partial(given_data.read, PIECE_BYTES), b"")
-            else:
-                yield from given_data
-        yield b"\n"
+class _Lines:
+    """The lines of files, streams or records, one behind the other, and which of them is whose."""
+
+    def __init__(self, data: GraphData) -> None:
+        """FileMissingError and the like, before anything is sent."""
+        found = expand_inputs(load_input(data, None, None, None), catalog_of())
+        self._inputs = [one.source for one in found if isinstance(one.source, GraphLines)]
+        self._begins: list[tuple[int, str]] = []
+        self._sent = 0
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it, some at a time."""
+        for one in self._inputs:
+            self._begins.append((self._sent, one.name))
+            with ExitStack() as stack:
+                found = stack.enter_context(open_file(one.data)) if isinstance(one.data, Path) else one.data
+                yield from map(self._counted, _parts(found))
+            yield self._counted(b"\n")
+
+    def place(self, line: int) -> tuple[str, int]:
+        """The name and line of what was sent as that line."""
+        begin, name = max(one for one in self._begins if one[0] < line)
+        return name, line - begin
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._sent += piece.count(b"\n")
+        return piece
 
 
-def open_text(path: str) -> BinaryIO:
-    """A file; FileMissingError and the like when it can't be read."""
+def _parts(data: Iterable[bytes]) -> Iterable[bytes]:
+    """Of a file or stream, parts of a good size; anything else as it comes."""
+    read = getattr(data, "read", None)
+    return data if read is None else iter(partial(read, PIECE_BYTES), b"")
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A file; FileUnreadableError when it can't be read."""
     try:
-        return Path(path).open("rb")
-    except FileNotFoundError as error:
-        raise FileMissingError(path) from error
-    except IsADirectoryError as error:
-        raise NotAFileError(path) from error
+        return path.open("rb")
     except OSError as error:
-        raise FileUnreadableError(path, error.strerror or str(error)) from error
+        raise FileUnreadableError(str(path), error.strerror or str(error)) from error

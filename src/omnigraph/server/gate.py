@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from omnigraph.server.refusals import (
     BodyTooLargeError,
     BodyTooSlowError,
     HostRefusedError,
+    OriginRefusedError,
     ServerStoppingError,
     UnauthenticatedError,
 )
@@ -88,6 +90,9 @@ class Gate:
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if allowed and name.lower() not in allowed:
             raise HostRefusedError
+        origin = headers.get("origin")
+        if origin is not None and _site(origin) not in {*allowed, _bare(name)}:
+            raise OriginRefusedError  # a page of somebody else's, in a browser that can reach this server
 
     def _actor(self, headers: Headers, anybody: Actor) -> Actor:
         tokens = self._service.tokens
@@ -169,6 +174,19 @@ class _Sending:
 
 def refusal(error: Exception, exchange: Exchange, service: Service) -> Response:
     """The answer that tells of an error; one that is nobody's fault but ours is logged, too."""
+    status, body = status_of(error), noted(error, exchange, service)
+    headers = {}
+    if status in RETRY_SECONDS:
+        headers["Retry-After"] = str(RETRY_SECONDS[status])
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status in _ENDS_CONNECTION or isinstance(error, ServerStoppingError):
+        headers["Connection"] = "close"
+    return Response(encoded(body), status, headers, media_type=JSON)
+
+
+def noted(error: Exception, exchange: Exchange, service: Service) -> dict[str, object]:
+    """What is told of an error, wherever it is told: it is in the log and in the counters from now on."""
     status = status_of(error)
     exchange.code = _code(error)
     if status == 500 or (status == 503 and not _is_servers_own(error)):
@@ -177,15 +195,7 @@ def refusal(error: Exception, exchange: Exchange, service: Service) -> Response:
         service.metrics.count("omnigraph_refusals_total", code=exchange.code)
     if isinstance(error, OmnigraphError) and error.kind is Kind.CONFLICT and exchange.graph in service.hosting.graphs:
         service.metrics.count("omnigraph_conflicts_total", graph=exchange.graph or "")
-    headers = {}
-    if status in RETRY_SECONDS:
-        headers["Retry-After"] = str(RETRY_SECONDS[status])
-    if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    if status in _ENDS_CONNECTION or isinstance(error, ServerStoppingError):
-        headers["Connection"] = "close"
-    body = body_of(error, exchange.id, service.hosting.hidden)
-    return Response(encoded(body), status, headers, media_type=JSON)
+    return body_of(error, exchange.id, service.hosting.hidden)
 
 
 async def refuse(request: Request, error: Exception) -> Response:
@@ -199,6 +209,18 @@ def _check_declared(headers: Headers, limit: int) -> None:
     declared = headers.get("content-length", "0")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise BodyTooLargeError(limit)
+
+
+def _site(origin: str) -> str | None:
+    """The host that an `Origin` names; None where there is none, as for a page from a file."""
+    try:
+        return urlsplit(origin).hostname
+    except ValueError:
+        return None
+
+
+def _bare(name: str) -> str:
+    return name.lower().removeprefix("[").removesuffix("]")
 
 
 def _code(error: Exception) -> str:

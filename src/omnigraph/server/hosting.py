@@ -1,6 +1,7 @@
 """The graphs of a server: opened once, handed out to actors, each under the policy."""
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from omnigraph.config.server import HostedGraph, ServerConfig
@@ -12,7 +13,7 @@ from omnigraph.policy import Access, Action, Actor, DeniedError, Policy, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.server.auth import ReadOnlyPolicy
-from omnigraph.server.policy_cedar import CedarPolicies
+from omnigraph.server.policies_live import LivePolicies
 from omnigraph.server.refusals import GraphMissingError, GraphUnavailableError
 from omnigraph.server.stored import StoredQueries
 from omnigraph.telemetry import log
@@ -30,6 +31,8 @@ class Hosted:
     runtime: Runtime
     session: Session | None = None
     stored: StoredQueries | None = None
+    policies: LivePolicies | None = None
+    """Those of the server, if it has any."""
     tried_at: float = field(default=0.0)
 
     @property
@@ -68,10 +71,10 @@ class Hosted:
         except OmnigraphError as error:
             log.error("the graph %s can't be opened: %s", self.id, error)
 
-    def require(self, actor: Actor, action: Action, branch: str) -> None:
+    def require(self, actor: Actor, action: Action, branch: str, *, query: str | None = None) -> None:
         """DeniedError unless the policy allows it: for what costs something before a verb could ask."""
         if self.runtime.policy is not None:
-            require(self.runtime.policy, actor, action, branch, None)
+            require(self.runtime.policy, actor, action, branch, query)
 
     def allows(self, actor: Actor, action: Action, *, branch: str | None = None, query: str | None = None) -> bool:
         """Whether the policy lets an actor do something here."""
@@ -79,13 +82,21 @@ class Hosted:
         access = Access(actor=actor, action=action, branch=branch, query=query)
         return policy is None or policy.decide(access).is_allowed
 
+    def may_somewhere(
+        self, actor: Actor, action: Action, *, query: str | None = None, also: Iterable[str] = ()
+    ) -> bool:
+        """Whether an actor may do something to the graph, to main, to one of `also`, or where a policy says so."""
+        examples = () if self.policies is None else self.policies.examples
+        places = (None, "main", actor.name, *also, *examples)
+        return any(self.allows(actor, action, branch=place, query=query) for place in places)
+
 
 class Hosting:
     """All graphs of a server."""
 
     def __init__(self, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool) -> None:
         """Opens nothing yet. PoliciesError when the policies can't be used."""
-        self._policies = None if config.policies is None else CedarPolicies.load(config.policies)
+        self._policies = None if config.policies is None else LivePolicies(config.policies, runtime.clock)
         self._is_open_to_all = is_open_to_all
         options = replace(
             runtime.options,
@@ -95,7 +106,11 @@ class Hosting:
             embedding=config.embedding or runtime.options.embedding,
         )
         self.graphs = {
-            one.id: Hosted(config=one, runtime=replace(runtime, options=options, policy=self.policy_of(one.id)))
+            one.id: Hosted(
+                config=one,
+                runtime=replace(runtime, options=options, policy=self.policy_of(one.id)),
+                policies=self._policies,
+            )
             for one in config.graphs
         }
 

@@ -13,6 +13,11 @@ FIELDS = "fields"
 """The attribute of a record that holds what belongs to the line beside its message."""
 
 
+_OURS = "omnigraph"
+_OTHERS = ("asyncio", "mcp", "uvicorn")
+"""Whose warnings are worth a line. Their messages may quote what somebody sent: of them, only the template is shown."""
+
+
 class JsonFormatter(logging.Formatter):
     """Each record as one line of JSON. Of an exception it shows its type and where it was, not what it said."""
 
@@ -26,7 +31,7 @@ class JsonFormatter(logging.Formatter):
             "time": instant_text(self._clock.now()),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": record.getMessage() if record.name.startswith(_OURS) else str(record.msg).partition("\n")[0],
         }
         line |= getattr(record, FIELDS, {})
         if record.exc_info and record.exc_info[0] is not None:
@@ -44,7 +49,7 @@ def start_logging(clock: Clock, level: int = logging.INFO) -> None:
     """Write what the server and the engine have to say to stderr, as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(clock))
-    for name, lowest in (("omnigraph", level), ("uvicorn", logging.WARNING)):
+    for name, lowest in ((_OURS, level), *((name, logging.WARNING) for name in _OTHERS)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(lowest)

@@ -1,6 +1,7 @@
 """The OpenAPI document: every route with the bodies it takes and gives, made from the same types that are used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from omnigraph import __version__
-from omnigraph.server import wire
+from omnigraph.server import wire, wire_upkeep
 from omnigraph.server.wire import ARROW, JSON, NDJSON
 
 _REF = "#/components/schemas/{name}"
@@ -19,14 +20,26 @@ _MEANINGS = {
     "403": "The policy does not allow it.",
     "404": "There is no such thing.",
     "405": "The path does not take the method.",
+    "406": "The request does not accept what would be answered.",
     "408": "The body came too slowly.",
     "409": "Somebody else was first: read again and retry.",
     "413": "The body, or a JSON document of the answer, would be too large.",
+    "415": "The body is not of the type that is taken.",
     "422": "It is understood, and what is stored or may be used speaks against it.",
     "429": "Too much of the actor's is under way.",
     "500": "The server failed, or what is stored is damaged; the log tells more under the id.",
     "503": "The server or its storage can't do it now.",
 }
+_PARAMETERS = {
+    "branch": "The branch's name; slashes in it stay as they are.",
+    "commit": "The commit's id.",
+    "dry_run": "Only check, and write nothing.",
+    "idempotency_key": "A key of your choice: the same request with the same key is done only once.",
+    "message": "What the commit says it is for.",
+    "name": "The stored query's name.",
+    "tag": "The tag's name.",
+}
+"""What is said of parameters whose routes say nothing more special."""
 EVERYWHERE = ("400", "401", "403", "404", "405", "408", "413", "422", "429", "500", "503")
 
 
@@ -38,8 +51,10 @@ def described(
     status: int = 200,
     can_conflict: bool = False,
     is_open: bool = False,
+    speaks_rpc: bool = False,
+    also: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """How a route is described: what a decorator of FastAPI takes by name."""
+    """How a route is described: what a decorator of FastAPI takes by name. `also` are statuses that only it has."""
     content: dict[str, Any] = {}
     if answers:
         content[JSON] = {"schema": {"anyOf": [_ref(one) for one in answers]} if len(answers) > 1 else _ref(answers[0])}
@@ -49,10 +64,13 @@ def described(
         "responses": {
             str(status): {"description": "Done.", "content": content},
             **{one: _error(one) for one in sorted(errors)},
+            **{one: _other(one, said, content) for one, said in also.items()},
         }
     }
     if is_open:
         extra["security"] = []
+    if speaks_rpc:
+        _add_rpc(extra["responses"])
     if body is not None:
         extra["requestBody"] = {"required": True, "content": {JSON: {"schema": _ref(body)}}}
     if takes_lines:
@@ -74,6 +92,7 @@ def document(app: FastAPI) -> dict[str, Any]:
                 extra = operation.pop("x-described", {})
                 operation.pop("responses", None)
                 operation.update(extra)
+                _say(operation.get("parameters", []))
         made["components"] = {
             "schemas": _schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -81,6 +100,12 @@ def document(app: FastAPI) -> dict[str, Any]:
         made["security"] = [{"token": []}]
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _say(parameters: list[dict[str, Any]]) -> None:
+    """Describe the parameters that say no more than their names."""
+    for one in parameters:
+        one.setdefault("description", _PARAMETERS.get(one["name"], ""))
 
 
 def _ref(type_: type[msgspec.Struct]) -> dict[str, str]:
@@ -91,8 +116,24 @@ def _error(status: str) -> dict[str, Any]:
     return {"description": _MEANINGS[status], "content": {JSON: {"schema": _ref(wire.ErrorAnswer)}}}
 
 
+def _other(status: str, said: str, content: dict[str, Any]) -> dict[str, Any]:
+    if int(status) >= 400:
+        return {"description": said, "content": {JSON: {"schema": _ref(wire.ErrorAnswer)}}}
+    return {"description": said} if status == "204" else {"description": said, "content": content}
+
+
+def _add_rpc(responses: dict[str, Any]) -> None:
+    """What a route of MCP answers beside what every route does: errors of the protocol, and nothing at all."""
+    either = {"anyOf": [_ref(wire.ErrorAnswer), _ref(wire.RpcAnswer)]}
+    for status in ("400", "404", "406", "415", "500"):
+        responses[status] = {"description": _MEANINGS[status], "content": {JSON: {"schema": either}}}
+    responses["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    responses["202"] = {"description": "A notification was taken."}
+
+
 def _schemas() -> dict[str, Any]:
-    types = [one for one in vars(wire).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    named = {**vars(wire), **vars(wire_upkeep)}
+    types = [one for one in named.values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
     return dict(components)
 

@@ -3,9 +3,10 @@
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import cedarpy
 
@@ -15,6 +16,7 @@ from omnigraph.policy import Access, Action, Actor, Decision
 
 SUFFIX = ".cedar"
 _KEPT = 8_192
+_MOST_EXAMPLES = 256
 
 _ON_BRANCHES = ", ".join(f'"{action.value}"' for action in Action if action is not Action.GRAPH_LIST)
 SCHEMA = f"""
@@ -68,6 +70,8 @@ class CedarPolicies:
     def __init__(self, text: str, names: Mapping[str, PolicyName]) -> None:
         self._policies = cedarpy.PolicySet.from_str(text)
         self.names = dict(names)
+        self.examples = tuple(dict.fromkeys(_branches(text)))[:_MOST_EXAMPLES]
+        """Names of branches that the policies make a difference for: of each pattern that they have, one that fits."""
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, Access], Decision] = OrderedDict()
 
@@ -122,11 +126,19 @@ class CedarPolicies:
         return Decision(is_allowed=bool(answer.allowed) and is_sound, reasons=reasons)
 
 
+class Policies(Protocol):
+    """Policies of a server, whether they are read once or again and again."""
+
+    def decide(self, graph: str, access: Access) -> Decision:
+        """Whether somebody may do something to a graph of the server."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class GraphPolicy:
     """The policies of a server, asked about one of its graphs: what a `Runtime` takes."""
 
-    policies: CedarPolicies
+    policies: Policies
     graph: str
 
     def decide(self, access: Access) -> Decision:
@@ -143,6 +155,29 @@ def _ids(text: str) -> list[str | None]:
     found = json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]
     in_order = sorted(found, key=lambda name: int(name.removeprefix("policy")))
     return [found[name].get("annotations", {}).get("id") for name in in_order]
+
+
+def _branches(text: str) -> Iterator[str]:
+    """Names of branches that policies could mean: their texts, their patterns filled in, the ids of their branches."""
+    for part in _parts(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]):
+        match part:
+            case {"pattern": list(pattern)}:
+                yield "".join("x" if one == "Wildcard" else one["Literal"] for one in pattern)
+            case {"Value": str(value)}:
+                yield value
+            case {"type": "Branch", "id": str(id_)}:
+                yield id_.partition("/")[2]
+
+
+def _parts(value: object) -> Iterator[object]:
+    match value:
+        case dict():
+            yield value
+            for one in value.values():
+                yield from _parts(one)
+        case list():
+            for one in value:
+                yield from _parts(one)
 
 
 def _uid(type_: str, id_: str) -> dict[str, str]:

@@ -144,6 +144,97 @@ class AnswerTooLargeError(OmnigraphError):
         )
 
 
+class RequestTooLongError(OmnigraphError):
+    """What a request asks for takes longer than one may."""
+
+    kind = Kind.EXHAUSTED
+    code = "request_too_long"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"it takes longer than {self.seconds:g} seconds, the most of one request: ask for less at once"
+
+
+class RangeRefusedError(OmnigraphError):
+    """A part is asked for that lies behind the end."""
+
+    kind = Kind.USAGE
+    code = "range_refused"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+    def __str__(self) -> str:
+        return f"the part that is asked for begins behind the end: there are {self.size} bytes"
+
+
+class RowTooLargeError(OmnigraphError):
+    """One row alone is too large for an answer to an agent."""
+
+    kind = Kind.EXHAUSTED
+    code = "row_too_large"
+
+    def __init__(self, row: int, limit: int) -> None:
+        super().__init__(row, limit)
+        self.row, self.limit = row, limit
+
+    def __str__(self) -> str:
+        return (
+            f"the row at offset {self.row} alone has more than {self.limit} bytes, the most of one answer: return fewer"
+            " of its properties, or skip it with a larger offset"
+        )
+
+
+class ColumnsDifferError(OmnigraphError):
+    """A stored query has other columns in the state that is asked than in that of main, which its tool declares."""
+
+    kind = Kind.USAGE
+    code = "columns_differ"
+
+    def __init__(self, query: str) -> None:
+        super().__init__(query)
+        self.query = query
+
+    def __str__(self) -> str:
+        return (
+            f"the schema there differs from that of main, and so do the columns of `{self.query}`, which its tool"
+            " declares: ask with graph_query instead"
+        )
+
+
+class GraphUnclearError(OmnigraphError):
+    """An agent did not say which graph it is about, and there is not exactly one that it may see."""
+
+    kind = Kind.USAGE
+    code = "graph_unclear"
+
+    def __init__(self, graphs: tuple[str, ...]) -> None:
+        super().__init__(graphs)
+        self.graphs = graphs
+
+    def facts(self) -> dict[str, object]:
+        """The graphs that can be seen."""
+        return {"graphs": list(self.graphs)}
+
+    def __str__(self) -> str:
+        seen = ", ".join(f"/mcp/{graph}" for graph in self.graphs)
+        return f"say which graph in the path: {seen}" if seen else "there is no graph that you may see"
+
+
+class AgentsMissingError(OmnigraphError):
+    """Agents ask by MCP, and what that needs is not installed."""
+
+    kind = Kind.UNAVAILABLE
+    code = "mcp_missing"
+
+    def __str__(self) -> str:
+        return "this server does not speak MCP: `pip install 'omnigraph[mcp]'` where it runs"
+
+
 class TooManyRequestsError(OmnigraphError):
     """The actor has as many requests under way as one may have."""
 
@@ -186,6 +277,16 @@ class HostRefusedError(OmnigraphError):
 
     def __str__(self) -> str:
         return "this server does not answer under that host name; `allowed_hosts` of its settings lists its own"
+
+
+class OriginRefusedError(OmnigraphError):
+    """A page of another site asks, through somebody's browser."""
+
+    kind = Kind.USAGE
+    code = "origin_refused"
+
+    def __str__(self) -> str:
+        return "this server does not answer pages of other sites; `allowed_hosts` of its settings lists its own"
 
 
 class OpenServerError(OmnigraphError):

@@ -1,8 +1,12 @@
 """Routes that read: queries, plans and whole graphs, of any state."""
 
+from collections.abc import Iterator
 from functools import partial
+from io import SEEK_END
+from typing import IO, Annotated
+from urllib.parse import quote
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,11 +15,23 @@ from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.policy import Action
 from omnigraph.server.answers import answer, result_document, result_headers, result_pieces, streamed, wanted_stream
-from omnigraph.server.asked import GraphId, body_of, instant_of, params_of
+from omnigraph.server.asked import (
+    BranchName,
+    CommitId,
+    EntityId,
+    EntityType,
+    GraphId,
+    Instant,
+    body_of,
+    instant_of,
+    params_of,
+    part_of,
+)
 from omnigraph.server.openapi import described
 from omnigraph.server.service import Service, exchange_of, service_of
 from omnigraph.server.wire import (
     ARROW,
+    BYTES,
     JSON,
     NDJSON,
     ExplainAnswer,
@@ -27,6 +43,8 @@ from omnigraph.server.wire import (
 
 router = APIRouter()
 SOURCE_NAME = "query.gq"
+Property = Annotated[str, Query(alias="property", description="The Blob property.", max_length=256)]
+_PIECE_BYTES = 1024 * 1024
 
 
 @router.post("/graphs/{graph}/query", **described(ResultAnswer, body=ReadBody, streams=[NDJSON, ARROW]))
@@ -87,6 +105,57 @@ async def explain(request: Request, graph: GraphId) -> Response:
     return answer({**explained.to_json(), "text": explained.text})
 
 
+@router.get(
+    "/graphs/{graph}/blob",
+    **described(
+        streams=[BYTES],
+        also={
+            "204": "The value is null.",
+            "206": "The part that `Range` asks for.",
+            "416": "It begins behind the end.",
+        },
+    ),
+)
+async def blob(
+    request: Request,
+    graph: GraphId,
+    type_: EntityType,
+    id_: EntityId,
+    property_: Property,
+    branch: BranchName = "main",
+    snapshot: CommitId = None,
+    at: Instant = None,
+) -> Response:
+    """The bytes of a Blob property of one node or edge, or the part of them that `Range` asks for."""
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.READ, branch)
+
+    def opened() -> tuple[str, IO[bytes] | None, int]:
+        state = handle.snapshot(branch=branch, snapshot=snapshot, at=instant_of(at))
+        found = handle.blob(type_, id_, property_, branch=branch, snapshot=state.commit.id)
+        return state.commit.id, found, 0 if found is None else found.seek(0, SEEK_END)
+
+    commit_id, found, size = await service.run(request, opened)
+    headers = {"Omnigraph-Commit": commit_id}
+    if found is None:
+        return Response(status_code=204, headers=headers)
+    part = part_of(request.headers.get("range"), size)
+    headers |= {"Content-Length": str(len(part)), "Accept-Ranges": "bytes"}
+    if len(part) < size:
+        headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
+    pieces = _bytes_of(found, part)
+    return await streamed(service, request, pieces, BYTES, headers, 206 if len(part) < size else 200)
+
+
+def _bytes_of(file: IO[bytes], part: range) -> Iterator[bytes]:
+    with file:
+        file.seek(part.start)
+        left = len(part)
+        while left and (piece := file.read(min(left, _PIECE_BYTES))):
+            left -= len(piece)
+            yield piece
+
+
 @router.post("/graphs/{graph}/export", **described(body=ExportBody, streams=[NDJSON]))
 async def export(request: Request, graph: GraphId) -> Response:
     """All rows, or those of some types, as graph JSONL: what a load takes."""
@@ -103,4 +172,5 @@ async def export(request: Request, graph: GraphId) -> Response:
             at=instant_of(body.at),
         ),
     )
-    return await streamed(service, request, found.pieces, NDJSON, {"Omnigraph-Commit": found.commit_id})
+    headers = {"Omnigraph-Commit": found.commit_id, "Omnigraph-Types": quote(",".join(found.types))}
+    return await streamed(service, request, found.pieces, NDJSON, headers)

@@ -1,6 +1,7 @@
 """Routes that write: mutations, loads, branches, merges, schemas. Who signs is who asks, and nobody else."""
 
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, BinaryIO, Self
 
@@ -10,12 +11,15 @@ from starlette.responses import Response
 
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
+from omnigraph.ops.load_call import PUBLISHING, Progress
 from omnigraph.policy import Action
 from omnigraph.server.answers import answer
 from omnigraph.server.asked import GraphId, body_of, check_text, instant_of, params_of
 from omnigraph.server.openapi import described
+from omnigraph.server.refusals import RequestTooLongError
 from omnigraph.server.service import Service, exchange_of, service_of
 from omnigraph.server.wire import (
+    BODY,
     ApplyAnswer,
     ApplyBody,
     BranchAnswer,
@@ -64,6 +68,7 @@ async def answer_mutation(
             message=body.message,
             idempotency_key=body.idempotency_key,
             if_commit=body.if_commit,
+            budget=service.write_budget(),
         ),
     )
     service.committed(request, "mutate", done.commit_id)
@@ -103,6 +108,7 @@ async def load(
                 idempotency_key=idempotency_key,
                 dry_run=dry_run,
                 engine="local",
+                progress=_in_time(service),
             ),
         )
     service.committed(request, "load", done.commit_id)
@@ -199,10 +205,22 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
     return answer(done.to_json())
 
 
+def _in_time(service: Service) -> Callable[[Progress], None]:
+    """What a load reports to: RequestTooLongError when it takes too long, unless it is about to be published."""
+    clock, seconds = service.runtime.clock, service.limits.write_seconds
+    end = clock.monotonic() + seconds
+
+    def check(progress: Progress) -> None:
+        if progress.phase != PUBLISHING and clock.monotonic() > end:
+            raise RequestTooLongError(seconds)
+
+    return check
+
+
 class _Spooled:
     """The body of a load: in memory while it is short, else in a file without a name. It is gone with the request."""
 
-    name = "body"
+    name = BODY
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by `__exit__`

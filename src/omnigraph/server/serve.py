@@ -19,6 +19,7 @@ from omnigraph.server.hosting import Hosting
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.refusals import OpenServerError
 from omnigraph.server.service import Service
+from omnigraph.server.slow_headers import punctual
 
 _HEADER_BYTES = 64 * 1024
 _KEEP_ALIVE_SECONDS = 30
@@ -122,7 +123,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 make_app(service),
-                http="h11",
+                http=punctual(service.limits.body_seconds),
                 ws="none",
                 lifespan="on",
                 log_config=None,

@@ -20,6 +20,7 @@ from omnigraph.server.caretaker import Caretaker
 from omnigraph.server.hosting import Hosted, Hosting
 from omnigraph.server.metrics import Metrics
 from omnigraph.storage.requests import process_requests
+from omnigraph.telemetry import RECOVERIES
 
 ANYBODY = Actor(name="anonymous")
 """Who asks a server that lets everybody in."""
@@ -143,6 +144,11 @@ class Service:
             memory_bytes=limits.memory_bytes if memory_bytes is None else min(memory_bytes, limits.memory_bytes),
         )
 
+    def write_budget(self) -> Budget:
+        """What a mutation may use until it is published."""
+        limits = self.limits
+        return Budget(self.runtime.clock, seconds=limits.write_seconds, memory_bytes=limits.memory_bytes)
+
     def committed(self, request: Request, operation: str, commit_id: str | None) -> None:
         """A write was done: note its commit, if it made one."""
         exchange = exchange_of(request)
@@ -186,6 +192,7 @@ def _declare(service: Service) -> None:
     metrics.counter("omnigraph_requests_total", "Requests answered, by route and status.")
     metrics.counter("omnigraph_commits_total", "Commits made, by graph and operation.")
     metrics.counter("omnigraph_conflicts_total", "Writes that gave way to others, by graph.")
+    metrics.counter("omnigraph_tool_calls_total", "Calls of agents, by graph, tool and outcome.")
     metrics.counter("omnigraph_refusals_total", "Requests refused for being too many, too large or too slow.")
     metrics.histogram("omnigraph_request_seconds", "How long requests took, by route.")
     metrics.read("omnigraph_requests_in_flight", "Requests under way.", lambda: [({}, service.admission.in_flight)])
@@ -204,6 +211,17 @@ def _declare(service: Service) -> None:
             for one in graphs.values()
             if one.session is not None
         ],
+    )
+    metrics.read(
+        "omnigraph_recoveries_total",
+        "Operations that died and were settled by this process, by graph and outcome.",
+        lambda: [
+            ({"graph": one.id, "outcome": outcome}, count)
+            for one in graphs.values()
+            if one.session is not None
+            for outcome, count in sorted(RECOVERIES.of(one.session.uri).items())
+        ],
+        type="counter",
     )
     metrics.read(
         "omnigraph_store_requests_total",

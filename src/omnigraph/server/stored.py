@@ -5,8 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from omnigraph.clock import Clock
 from omnigraph.config.file import read_text
+from omnigraph.engine.output.projection import output_schema
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.query_parser import parse_queries
@@ -50,6 +53,8 @@ class StoredQuery:
     params: tuple[Parameter, ...] = ()
     description: str | None = None
     instruction: str | None = None
+    columns: pa.Schema | None = None
+    """Those of its rows, if it reads."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -65,7 +70,8 @@ class StoredQuery:
 class StoredQueries:
     """The stored queries of a graph. Safe from several threads.
 
-    What a changed directory says counts once all of it is right; until then, what it said last does.
+    What a changed directory, or an accepted schema, makes of them counts once all of it is right; until then, what they
+    were last does.
     """
 
     def __init__(self, directory: Path | None, catalog: Callable[[], Catalog], clock: Clock) -> None:
@@ -73,7 +79,11 @@ class StoredQueries:
         self._lock = threading.Lock()
         self._seen = _signature(directory)
         self._looked = clock.monotonic()
-        self._queries = {} if directory is None else read_stored(directory, catalog())
+        self._queries: dict[str, StoredQuery] = {}
+        self._bound: Catalog | None = None
+        if directory is not None:
+            self._bound = catalog()
+            self._queries = read_stored(directory, self._bound)
 
     def get(self, name: str) -> StoredQuery | None:
         """The query of that name."""
@@ -87,17 +97,30 @@ class StoredQueries:
         now = self._clock.monotonic()
         if self._directory is None or now - self._looked < _LOOK_SECONDS:
             return self._queries
-        with self._lock:
-            self._looked = now
-            seen = _signature(self._directory)
-            if seen != self._seen:
-                self._seen = seen
-                try:
-                    self._queries = read_stored(self._directory, self._catalog())
-                    log.info("the stored queries were read again: %d", len(self._queries))
-                except OmnigraphError as error:
-                    log.error("changed stored queries can't be used; those from before are: %s", error)
-            return self._queries
+        if self._lock.acquire(blocking=False):  # who comes meanwhile takes what is known
+            try:
+                self._looked = now
+                self._look(self._directory)
+            finally:
+                self._lock.release()
+        return self._queries
+
+    def _look(self, directory: Path) -> None:
+        seen = _signature(directory)
+        try:
+            catalog = self._catalog()
+        except OmnigraphError as error:
+            log.warning("the schema can't be read; stored queries stay as they were: %s", error)
+            return
+        if seen == self._seen and catalog == self._bound:
+            return
+        self._seen, self._bound = seen, catalog
+        try:
+            self._queries = read_stored(directory, catalog)
+        except OmnigraphError as error:
+            log.error("changed stored queries can't be used; those from before are: %s", error)
+            return
+        log.info("the stored queries were read again: %d", len(self._queries))
 
 
 def read_stored(directory: Path, catalog: Catalog) -> dict[str, StoredQuery]:
@@ -133,6 +156,7 @@ def _bound(source: Source, catalog: Catalog) -> list[StoredQuery]:
                 params=bound.params,
                 description=bound.description,
                 instruction=bound.instruction,
+                columns=None if isinstance(bound, MutationQuery) else output_schema(bound),
             )
         )
     return found

@@ -11,6 +11,9 @@ from omnigraph.server.refusals import BadRequestError
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
+BYTES = "application/octet-stream"
+BODY = "body"
+"""What errors call the body of a load."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -110,6 +113,15 @@ class ApplyBody(PlanBody, kw_only=True):
     message: str | None = None
 
 
+class RpcBody(msgspec.Struct, kw_only=True):
+    """A message of MCP: a request, or without an `id` a notification."""
+
+    jsonrpc: str
+    method: str
+    id: str | int | msgspec.UnsetType = msgspec.UNSET
+    params: dict[str, Any] = {}
+
+
 # --- answers, as the OpenAPI tells of them ----------------------------------------------------------------
 
 
@@ -165,6 +177,7 @@ class SnapshotAnswer(msgspec.Struct, kw_only=True):
     schema_id: str
     schema_fingerprint: str
     tables: list[TableAnswer]
+    commit: dict[str, Any]
 
 
 class SchemaAnswer(msgspec.Struct, kw_only=True):
@@ -224,6 +237,8 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
     after: str
     changes: list[dict[str, Any]]
     next_cursor: str | None
+    types: dict[str, dict[str, Any]] | None = None
+    """By type, how much differs, if that is what is asked for."""
 
 
 class ChangesAnswer(msgspec.Struct, kw_only=True):
@@ -331,6 +346,15 @@ class StoredListAnswer(msgspec.Struct, kw_only=True):
     """The stored queries that the actor may run."""
 
     queries: list[StoredAnswer]
+
+
+class RpcAnswer(msgspec.Struct, kw_only=True):
+    """The answer to a message of MCP: a result, or an error of the protocol."""
+
+    jsonrpc: str
+    id: str | int | None = None
+    result: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    error: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 # --- reading and writing ----------------------------------------------------------------------------------

@@ -26,8 +26,10 @@ _OF_CODES = {
     "answer_too_large": 413,
     "body_too_large": 413,
     "text_too_large": 413,
+    "range_refused": 416,
     "constraint_violation": 422,
     "load_refused": 422,
+    "origin_refused": 403,
     "schema_unfit": 422,
     "schema_unsupported": 422,
     "too_many_requests": 429,
@@ -65,7 +67,7 @@ def body_of(error: Exception, request_id: str, hidden: Mapping[str, str]) -> dic
         return body | {"error": f"{told}; the server's log tells more under {request_id}"}
     for name, fact in error.facts().items():
         if name not in _RESERVED:
-            body[name] = _shown(fact, hidden)
+            body[name] = shown(fact, hidden)
     match error:
         case SourceError():
             body["diagnostics"] = [diagnostic_json(error.source, one) for one in error.diagnostics]
@@ -75,7 +77,7 @@ def body_of(error: Exception, request_id: str, hidden: Mapping[str, str]) -> dic
                 "expected": error.expected,
                 "actual": error.actual,
             }
-    body["error"] = _shown(str(error), hidden)
+    body["error"] = shown(str(error), hidden)
     return body
 
 
@@ -86,16 +88,17 @@ def _is_private(error: OmnigraphError) -> bool:
     return status_of(error) in (500, 503) and error.code != "query_cancelled"
 
 
-def _shown(value: object, hidden: Mapping[str, str]) -> object:
+def shown(value: object, hidden: Mapping[str, str]) -> object:
+    """A JSON value, in which texts of the machine are those that are shown instead."""
     match value:
         case str():
             for text, instead in hidden.items():
                 value = value.replace(text, instead)
             return value
         case dict():
-            return {name: _shown(one, hidden) for name, one in value.items()}
+            return {name: shown(one, hidden) for name, one in value.items()}
         case list() | tuple():
-            return [_shown(one, hidden) for one in value]
+            return [shown(one, hidden) for one in value]
         case _:
             return value
 

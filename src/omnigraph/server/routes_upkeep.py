@@ -1,0 +1,167 @@
+"""Routes of maintenance: what the tables are like, and what keeps them fast and sound.
+
+A repair is only shown: it is confirmed where the graph is, by somebody who sees its files.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Protocol, TypeVar
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from omnigraph.policy import Action
+from omnigraph.server.answers import bounded
+from omnigraph.server.asked import BranchName, CommitId, GraphId, Instant, body_of, instant_of
+from omnigraph.server.openapi import described
+from omnigraph.server.refusals import BadRequestError
+from omnigraph.server.service import service_of
+from omnigraph.server.wire_errors import shown
+from omnigraph.server.wire_upkeep import (
+    CheckAnswer,
+    CheckBody,
+    CleanupAnswer,
+    CleanupBody,
+    EmbedAnswer,
+    EmbedBody,
+    IndexesAnswer,
+    OperationsAnswer,
+    OptimizeAnswer,
+    OptimizeBody,
+    RepairAnswer,
+    RepairBody,
+)
+
+router = APIRouter()
+
+_LONGEST_SECONDS = 100 * 365 * 86_400.0
+
+
+class _Shown(Protocol):
+    """What a verb answers."""
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        ...
+
+
+T = TypeVar("T", bound=_Shown)
+
+
+@router.get("/graphs/{graph}/indexes", **described(IndexesAnswer))
+async def indexes(
+    request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
+) -> Response:
+    """Every index that is declared or there, with the share of rows that it covers."""
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.READ, branch)
+    found = await service.run(request, partial(handle.indexes, branch=branch, snapshot=snapshot, at=instant_of(at)))
+    return bounded({"branch": branch, "indexes": [one.to_json() for one in found]}, service.limits)
+
+
+@router.get("/graphs/{graph}/operations", **described(OperationsAnswer))
+async def operations(request: Request, graph: GraphId) -> Response:
+    """Operations that are at work, or died and wait for recovery. They block nobody."""
+    handle = service_of(request).graph(request, graph, Action.READ, None)
+    return await _answered(request, handle.operations)
+
+
+@router.post("/graphs/{graph}/embed", **described(EmbedAnswer, body=EmbedBody, can_conflict=True))
+async def embed(request: Request, graph: GraphId) -> Response:
+    """Compute vectors that are missing, through the server's provider; each batch of rows is a commit."""
+    body = await body_of(request, EmbedBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.CHANGE, body.branch)
+    done = await service.write(
+        request,
+        partial(
+            handle.embed,
+            body.type,
+            property=body.property,
+            batch=body.batch,
+            limit=body.limit,
+            all=body.all,
+            dry_run=body.dry_run,
+            branch=body.branch,
+            message=body.message,
+        ),
+    )
+    for commit_id in done.commits:
+        service.committed(request, "embed", commit_id)
+    return bounded(done.to_json(), service.limits)
+
+
+@router.post("/graphs/{graph}/optimize", **described(OptimizeAnswer, body=OptimizeBody, can_conflict=True))
+async def optimize(request: Request, graph: GraphId) -> Response:
+    """Merge small files and complete indexes; a commit for each table where it pays, and no row changes."""
+    body = await body_of(request, OptimizeBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.MAINTAIN, body.branch)
+    done = await service.write(
+        request,
+        partial(
+            handle.optimize,
+            types=body.types,
+            all_indexes=body.all_indexes,
+            dry_run=body.dry_run,
+            branch=body.branch,
+            message=body.message,
+        ),
+    )
+    for commit_id in (one.commit_id for one in done.tables if one.commit_id is not None):
+        service.committed(request, "optimize", commit_id)
+    return bounded(shown(done.to_json(), service.hosting.hidden), service.limits)
+
+
+@router.post("/graphs/{graph}/cleanup", **described(CleanupAnswer, body=CleanupBody, can_conflict=True))
+async def cleanup(request: Request, graph: GraphId) -> Response:
+    """Remove what no kept commit needs; without `confirm`, only tell what would go."""
+    body = await body_of(request, CleanupBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.MAINTAIN, None)
+    return await _answered(
+        request,
+        partial(
+            handle.cleanup,
+            keep=body.keep,
+            older_than=_duration(body.older_than_seconds, "older_than_seconds"),
+            grace=_duration(body.grace_seconds, "grace_seconds"),
+            confirm=body.confirm,
+        ),
+        is_write=True,
+    )
+
+
+@router.post("/graphs/{graph}/check", **described(CheckAnswer, body=CheckBody))
+async def check(request: Request, graph: GraphId) -> Response:
+    """Verify manifests, files, rows and indexes; nothing is changed."""
+    body = await body_of(request, CheckBody)
+    handle = service_of(request).graph(request, graph, Action.MAINTAIN, body.branch)
+    work = partial(handle.check, branch=body.branch, quick=body.quick, deep=body.deep)
+    return await _answered(request, work, is_write=True)
+
+
+@router.post("/graphs/{graph}/repair", **described(RepairAnswer, body=RepairBody, can_conflict=True))
+async def repair(request: Request, graph: GraphId) -> Response:
+    """Show what can't be read, and what could take its place. Nothing is done: that is for the graph's own place."""
+    body = await body_of(request, RepairBody)
+    handle = service_of(request).graph(request, graph, Action.MAINTAIN, body.branch)
+    return await _answered(request, partial(handle.repair, branch=body.branch, deep=body.deep), is_write=True)
+
+
+async def _answered(request: Request, work: Callable[[], T], *, is_write: bool = False) -> Response:
+    """What a verb answers, without addresses of the machine. What takes long has its turn among the writes."""
+    service = service_of(request)
+    done = await (service.write(request, work) if is_write else service.run(request, work))
+    return bounded(shown(done.to_json(), service.hosting.hidden), service.limits)
+
+
+def _duration(seconds: float | None, place: str) -> timedelta | None:
+    """BadRequestError for what is no time."""
+    if seconds is None:
+        return None
+    if not abs(seconds) <= _LONGEST_SECONDS:
+        raise BadRequestError(place, f"it is a number of seconds, at most {_LONGEST_SECONDS:.0f}")
+    return timedelta(seconds=seconds)
