@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-bench
 
-.PHONY: demo test lint bench soak fmt docs lock clean setup setup-bench
+.PHONY: demo test lint bench soak fmt docs dist lock clean setup setup-bench
 
-demo: setup ## a guided tour of what works today
-	@$(BIN)/python examples/tour.py
+demo: setup ## a guided tour on 200,000 nodes and a million edges, each step with the command to do it yourself
+	@LANCE_LOG=error $(BIN)/omnigraph demo
 
 test: lint ## everything that must hold before a change is merged
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not soak"
@@ -20,6 +20,7 @@ lint: setup ## style, types, the import rule
 	@$(BIN)/lint-imports --no-logo
 
 bench: setup-bench ## measured numbers, on this machine, now, with peers in the same run
+	@LANCE_LOG=error $(PEERS)/bin/python bench/startup.py
 	@$(PEERS)/bin/python bench/languages.py
 	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/commits.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/loads.py
@@ -27,7 +28,7 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/search.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/upkeep.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/branches.py
-	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_loads.py --tenfold
+	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_loads.py --full
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_reads.py
 
 soak: setup ## the long fuzz and soak profiles
@@ -37,18 +38,24 @@ fmt: setup ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-docs: setup ## write the generated pages and pasted sessions anew
+docs: setup ## write the generated pages and pasted sessions anew, and build the site
 	@$(BIN)/python tools/cli_reference.py
 	@$(BIN)/python tools/errors_reference.py
+	@$(BIN)/python tools/http_reference.py
+	@$(BIN)/python tools/python_reference.py
 	@$(BIN)/python tools/sessions.py
 	@$(BIN)/python tools/answers.py
 	@$(BIN)/python tools/picture.py
+	@$(BIN)/python tools/site_pages.py
+
+dist: setup ## a wheel and an sdist in dist/, from locked tools
+	@$(BIN)/hatchling build
 
 lock: setup ## write requirements.lock anew from the ranges in pyproject.toml
 	@bash tools/lock.sh "$(VENV)"
 
 clean:
-	rm -rf $(VENV) $(PEERS) .venv.lock $(PEERS).lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) $(PEERS) .venv.lock $(PEERS).lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site omnigraph-demo
 
 # Always asked, and quick when there is nothing to do: the script knows what the environment was made from.
 setup:

@@ -4,12 +4,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import lance
 
 import omnigraph as og
+from omnigraph.clock import SystemClock
 from omnigraph.commit.records import Snapshot
 from omnigraph.lang.source import Source
 from omnigraph.ops.cleanup import CleanupCall, CleanupResult, cleanup
@@ -29,9 +31,21 @@ Content = dict[str, dict[str, int]]
 """By table, its rows."""
 
 
-def small_world(root: Path | str, options: Options = FAST) -> Session:
+@dataclass(frozen=True)
+class SkewedClock(SystemClock):
+    """A clock that was set wrongly."""
+
+    by: timedelta
+
+    def now(self) -> datetime:
+        """The wrong time."""
+        return super().now() + self.by
+
+
+def small_world(root: Path | str, options: Options = FAST, **runtime: object) -> Session:
     """A graph of two empty tables."""
-    return create(str(root), Source(SCHEMA, "small.pg"), actor="test", runtime=Runtime(options=options))
+    settings = {"options": options, **runtime}
+    return create(str(root), Source(SCHEMA, "small.pg"), actor="test", runtime=Runtime(**settings))  # type: ignore[arg-type]  # by name
 
 
 def looked_at(uri: str) -> Session:

@@ -9,12 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import omnigraph as og
 from branching import put
 from collecting import (
     Content,
+    SkewedClock,
     collect,
     content,
     content_files,
@@ -25,7 +26,7 @@ from collecting import (
     small_world,
 )
 from omnigraph.commit.ancestry import Ancestry, Tip
-from omnigraph.commit.lineage import merge_base
+from omnigraph.commit.lineage import merge_bases
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import at_commit
 from omnigraph.ops.branch import create_branch, delete_branch
@@ -57,6 +58,8 @@ KEYS = (("node:A",), ("node:B",), ("node:A", "node:B"))
 NAMES = ("x", "y", "z")
 places = st.integers(0, 3)
 """Which of the branches there are; main more often than others."""
+skews = st.sampled_from([0, -0.2, 0.2, -3, 3, -40, 40]).map(lambda hours: hours * HOUR)
+"""How far clocks are off: minutes, hours, days, in both directions."""
 rows = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9), min_size=1, max_size=3)
 
 
@@ -74,8 +77,10 @@ class Collected(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.place = Path(tempfile.mkdtemp(prefix="collected-"))
-        self.uri = small_world(self.place / "graph", OPTIONS).uri
+        self.uri = str(self.place / "graph")
         self.hours = timedelta()
+        self.skew = timedelta()
+        """How far the clock of whoever opens the graph is off."""
         self.said: dict[str, Content] = {}
         """By commit, what its state said when it was the newest."""
         self.made: dict[str, timedelta] = {}
@@ -87,6 +92,12 @@ class Collected(RuleBasedStateMachine):
         self.tags: dict[str, str] = {}
         self.writes = 9
         """How many since the last cleanup; the beginning is worth one."""
+
+    @initialize(skew=skews)
+    def begin(self, skew: timedelta) -> None:
+        """The first commits, by a machine whose clock may be off."""
+        self.skew = skew
+        small_world(self.uri, OPTIONS, clock=SkewedClock(skew))
         self.session = self._open()
         for number in range(3):
             put(self.session, {"a": number, "b": number, "c": number}, *KEYS[number])
@@ -97,7 +108,8 @@ class Collected(RuleBasedStateMachine):
 
     def _open(self, point: str | None = None, action: Callable[[], object] = dies) -> Session:
         faults = {} if point is None else {"faults": AtPoint(point, action)}
-        return open_session(self.uri, is_read_only=False, runtime=Runtime(options=OPTIONS, **faults))  # type: ignore[arg-type]  # by name
+        runtime = Runtime(options=OPTIONS, clock=SkewedClock(self.skew), **faults)  # type: ignore[arg-type]  # by name
+        return open_session(self.uri, is_read_only=False, runtime=runtime)
 
     @property
     def live(self) -> list[str]:
@@ -183,11 +195,11 @@ class Collected(RuleBasedStateMachine):
         source, into = self._at(one), self._at(other)
         if source == into:
             return
-        with suppress(og.MergeBaseGoneError):
-            tips = [Tip(there.log, there.log.latest()) for there in map(self.session.on, (into, source))]
-            base = merge_base(tips[0].commit.id, tips[1].commit.id, self.parents.__getitem__)
-            assert Ancestry(*tips).divergence().base_id == base, f"{source} into {into}"
-            merge(self.session, MergeCall(source=source, into=into, strategy=Strategy.THEIRS, actor="test"))
+        tips = [Tip(there.log, there.log.latest()) for there in map(self.session.on, (into, source))]
+        bases = merge_bases(tips[0].commit.id, tips[1].commit.id, self.parents.__getitem__)
+        found = Ancestry(*tips).divergence()
+        assert {found.base_id, *found.other_bases} == {*bases}, f"{source} into {into}"
+        merge(self.session, MergeCall(source=source, into=into, strategy=Strategy.THEIRS, actor="test"))
         self._record()
 
     @rule(place=places)
@@ -200,6 +212,18 @@ class Collected(RuleBasedStateMachine):
     def time_passes(self, hours: int) -> None:
         pass_time(self.uri, hours * HOUR)
         self.hours += hours * HOUR
+
+    @rule(place=places, values=rows, skew=skews, stays=st.booleans())
+    def write_elsewhere(self, place: int, values: dict[str, int], skew: timedelta, stays: bool) -> None:
+        """A machine with a clock of its own writes in between; or the clock of this one is set."""
+        ours, self.skew = self.skew, skew
+        there = self._open()
+        put(there.on(self._at(place)), values, *KEYS[0])
+        if stays:
+            self.session = there
+        else:
+            self.skew = ours
+        self._record()
 
     @rule(place=places, values=rows, point=st.sampled_from(PUBLISH))
     def die_writing(self, place: int, values: dict[str, int], point: str) -> None:

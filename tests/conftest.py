@@ -11,8 +11,20 @@ settings.load_profile("repeatable")
 
 # Whoever starts a Spark in a test starts the one that tests/spark shares.
 os.environ["OMNIGRAPH_SPARK_MASTER"] = "local[2,2]"
+# No JVM of a test lives long enough to make good for its second compiler, or has garbage for more than one thread.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-BY_FILE = ("tests/cost/", "tests/crash/", "tests/race/", "tests/s3/", "tests/server/", "tests/cli/test_server_mode.py")
+BY_FILE = (
+    "tests/cost/",
+    "tests/crash/",
+    "tests/race/",
+    "tests/s3/",
+    "tests/server/",
+    "tests/cli/test_server_mode.py",
+    "tests/contracts/test_doors.py",
+    "tests/demo/",
+    "tests/packaging/",
+)
 """Where the tests of a file belong to one process: they share a server or a long history, or go on from each other."""
 
 

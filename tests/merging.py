@@ -31,7 +31,7 @@ def run(graph: og.Graph, statements: str, branch: str = "main", **params: Any) -
     graph.mutate(f"query q({declared}) {{ {statements} }}", branch=branch, params=params)
 
 
-def change(type_name: str, prop: str, value: int, **where: str) -> str:
+def change(type_name: str, prop: str, value: object, **where: str) -> str:
     """A statement that sets one property of rows."""
     chosen = " and ".join(f'{name.rstrip("_")} = "{text}"' for name, text in where.items())
     return " ".join(("update", type_name, "set", f"{{ {prop}: {value} }}", "where", chosen))

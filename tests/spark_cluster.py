@@ -1,4 +1,4 @@
-"""Everything on a cluster of separate processes: `python spark_cluster.py PEOPLE DATA THINGS OUT` answers in JSON.
+"""Everything on a cluster of separate processes: `spark_cluster.py PEOPLE DATA CHANGES THINGS OUT` answers in JSON.
 
 One start of a cluster takes longer than all of this, so one process does it, and several tests look at what came of it.
 """
@@ -11,14 +11,18 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
 import omnigraph as og
+from omnigraph.engine.bulk.incoming import Batch
+from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, Progress, load
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.spark.job import SparkLoading, reader
+from omnigraph.spark.merging import SparkMerge
 from omnigraph.spark.place import Place
 from omnigraph.spark.session import session
 from omnigraph.spark.upkeep import SparkHands
@@ -62,6 +66,21 @@ def load_and_kill(spark: SparkSession, graph: og.Graph, data: Path) -> dict[str,
     return {**loaded(spark, graph, "append", data, how, progress=kill_one), "killed": len(killed)}
 
 
+def merge_with_a_bad_one(spark: SparkSession, graph: og.Graph, data: Path) -> dict[str, Any]:
+    """A merge that no rows of which come to the driver, but those that may be wrong."""
+    stayed: list[bool] = []
+    asked = SparkMerge._checked_on_executors
+
+    def watched(self: SparkMerge, view: View, *, leaves_out: bool) -> Batch | None:
+        batch = asked(self, view, leaves_out=leaves_out)
+        stayed.append(batch is not None)
+        return batch
+
+    with patch.object(SparkMerge, "_checked_on_executors", watched):
+        told = loaded(spark, graph, "merge", data, ON_EXECUTORS, on_error=data.with_suffix(".bad"))
+    return {**told, "stayed": stayed}
+
+
 def read_and_write(spark: SparkSession, graph: og.Graph, out: Path) -> dict[str, Any]:
     """Reads, an export, and a write through the data source."""
     ids = sorted(row.id for row in graph.spark.table("Thing", columns=["id"]).collect())
@@ -73,15 +92,16 @@ def read_and_write(spark: SparkSession, graph: og.Graph, out: Path) -> dict[str,
     return {"ids": ids, "joined": joined.n, "rows": graph.snapshot().pin("node:Thing").rows}
 
 
-def optimized(spark: SparkSession, address: str) -> list[dict[str, Any]]:
-    """What maintenance by executors did to each table."""
-    session_ = opened(address)._session
+def optimized(spark: SparkSession, address: str) -> dict[str, Any]:
+    """What maintenance by executors did to each table, and what one process would have done."""
+    graph = opened(address)
+    due = graph.optimize(all_indexes=True, dry_run=True)
     call = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
-    done = optimize(session_, call, SparkHands(spark, Place.of(session_), EAGER, least_rows=0))
-    return [asdict(one) for one in done.tables]
+    done = optimize(graph._session, call, SparkHands(spark, Place.of(graph._session), EAGER, least_rows=0))
+    return {"due": [asdict(one) for one in due.tables], "done": [asdict(one) for one in done.tables]}
 
 
-def run(people: str, data: str, things: str, out: str) -> dict[str, Any]:
+def run(people: str, data: str, changes: str, things: str, out: str) -> dict[str, Any]:
     """All of it, one after the other."""
     spark = session(MASTER)
     spark.range(0, 4, 1, 4).mapInArrow(lambda batches: batches, "id long").collect()
@@ -89,7 +109,7 @@ def run(people: str, data: str, things: str, out: str) -> dict[str, Any]:
     return {
         "master": spark.sparkContext.master,
         "loaded": load_and_kill(spark, graph, Path(data)),
-        "merged": loaded(spark, graph, "merge", Path(data), ON_EXECUTORS),
+        "merged": merge_with_a_bad_one(spark, graph, Path(changes)),
         "read": read_and_write(spark, og.open_graph(things), Path(out)),
         "optimized": optimized(spark, things),
     }

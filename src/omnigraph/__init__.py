@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         BranchOutcomeUnknownError,
     )
     from omnigraph.commit.claims import CloneBusyError
-    from omnigraph.commit.dropped import DataDroppedError
+    from omnigraph.commit.collected import SnapshotCollectedError
+    from omnigraph.commit.dropped import DataDroppedError, MergeBaseDroppedError
     from omnigraph.commit.floor import CommitCollectedError, TooSlowError
     from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
     from omnigraph.server.client import RemoteGraph, connect
+    from omnigraph.server.mcp_stdio import serve_mcp
     from omnigraph.server.policy_cedar import CedarPolicies
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
@@ -132,6 +134,7 @@ __all__ = [
     "LoadMode",
     "LoadResult",
     "ManifestCorruptError",
+    "MergeBaseDroppedError",
     "MergeBaseGoneError",
     "MergeOutcome",
     "MergeResult",
@@ -166,6 +169,7 @@ __all__ = [
     "SchemaUnfitError",
     "SchemaUnsupportedError",
     "Snapshot",
+    "SnapshotCollectedError",
     "SourceError",
     "StoreDeniedError",
     "StoreUnavailableError",
@@ -187,12 +191,13 @@ __all__ = [
     "open_graph",
     "repair_graph",
     "serve",
+    "serve_mcp",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "commit.dropped": ("DataDroppedError",),
+    "commit.dropped": ("DataDroppedError", "MergeBaseDroppedError"),
     "commit.floor": ("CommitCollectedError", "TooSlowError"),
     "commit.tag_errors": ("BadTagNameError", "TagExistsError", "TagMissingError", "TagOutcomeUnknownError"),
     "ops.cleanup": ("CleanupResult",),
@@ -207,6 +212,7 @@ _HOMES = {
         "BranchOutcomeUnknownError",
     ),
     "commit.claims": ("CloneBusyError",),
+    "commit.collected": ("SnapshotCollectedError",),
     "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
     "commit.plan": ("ConflictError",),
@@ -253,6 +259,7 @@ _HOMES = {
     "runtime": ("Runtime",),
     "policy": ("Action", "Actor", "DeniedError"),
     "server.client": ("RemoteGraph", "connect"),
+    "server.mcp_stdio": ("serve_mcp",),
     "server.policy_cedar": ("CedarPolicies",),
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
@@ -265,8 +272,8 @@ _HOMES = {
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_SERVERS_OWN = frozenset({"cedarpy", "fastapi", "starlette", "uvicorn"})
-"""What `omnigraph[server]` brings along."""
+_SERVERS_OWN = frozenset({"cedarpy", "fastapi", "mcp", "mcp_types", "starlette", "uvicorn"})
+"""What `omnigraph[server]` and `omnigraph[mcp]` bring along."""
 
 
 def __getattr__(name: str) -> object:

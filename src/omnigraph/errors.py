@@ -252,7 +252,8 @@ class ServerMissingError(OmnigraphError):
         self.module = module
 
     def __str__(self) -> str:
-        return f"this needs the server ({self.module} is not installed): `pip install 'omnigraph[server]'`"
+        extra = "mcp" if self.module.startswith("mcp") else "server"
+        return f"this needs the server ({self.module} is not installed): `pip install 'omnigraph[{extra}]'`"
 
 
 class OutputError(OmnigraphError):

@@ -108,14 +108,14 @@ class ActorDiffersError(OmnigraphError):
 def require(policy: Policy, actor: Actor | None, action: Action, branch: str | None, query: str | None) -> None:
     """Nothing when the policy allows it; else NobodyActsError or DeniedError.
 
-    Of a branch that the actor can't read, the error says just that, whatever was wanted: it tells no more of branches
-    that are there than of those that are not.
+    Of a branch or graph that the actor can't read, the error says just that, whatever was wanted: it tells no more of
+    those that are there than of those that are not.
     """
     if actor is None:
         raise NobodyActsError
     if policy.decide(Access(actor=actor, action=action, branch=branch, query=query)).is_allowed:
         return
-    if action is not Action.READ and branch is not None:
+    if action is not Action.READ:
         read = Access(actor=actor, action=Action.READ, branch=branch, query=query)
         if not policy.decide(read).is_allowed:
             raise DeniedError(actor.name, Action.READ.value, branch)

@@ -42,14 +42,20 @@ class Requests:
 
 
 class Telemetry:
-    """Collects request counts for whoever is listening; costs nothing when nobody is."""
+    """Collects request counts for whoever is listening; costs nothing when nobody is.
 
-    def __init__(self) -> None:
+    One `above` another is told of everything that is recorded below it.
+    """
+
+    def __init__(self, *, above: "Telemetry | None" = None) -> None:
         self._lock = threading.Lock()
         self._listeners: list[Requests] = []
+        self._above = above
 
     def record(self, target: str, operation: str, count: int = 1) -> None:
         """Add `count` requests."""
+        if self._above is not None:
+            self._above.record(target, operation, count)
         if not self._listeners or not count:
             return
         with self._lock:
@@ -59,7 +65,7 @@ class Telemetry:
     @property
     def is_listening(self) -> bool:
         """Whether somebody counts right now."""
-        return bool(self._listeners)
+        return bool(self._listeners) or (self._above is not None and self._above.is_listening)
 
     @contextmanager
     def counting(self) -> Iterator[Requests]:
@@ -73,6 +79,33 @@ class Telemetry:
             with self._lock:
                 # Not `remove`: an outer block that has counted the same is equal to this one.
                 self._listeners = [one for one in self._listeners if one is not requests]
+
+
+PROCESS = Telemetry()
+"""Above that of every handle that is opened with the settings of this process: all of its requests."""
+
+
+class Recoveries:
+    """How many operations that died were settled in this process, by graph and outcome. Safe from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def settled(self, uri: str, outcome: str, count: int) -> None:
+        """So many more of a graph ended like that."""
+        if count:
+            with self._lock:
+                self._counts[uri, outcome] += count
+
+    def of(self, uri: str) -> dict[str, int]:
+        """Those of a graph, by outcome."""
+        with self._lock:
+            return {outcome: count for (graph, outcome), count in self._counts.items() if graph == uri}
+
+
+RECOVERIES = Recoveries()
+"""Those of this process, whoever of its handles settled them."""
 
 
 def bytes_text(count: int) -> str:

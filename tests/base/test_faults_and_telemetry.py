@@ -75,3 +75,25 @@ def test_an_inner_block_that_counted_the_same_does_not_end_the_outer_one() -> No
 def test_armed_faults_know_their_points() -> None:
     with pytest.raises(ValueError, match="unknown fault"):
         ArmedFaults("nowhere", "kill")
+
+
+def test_what_is_recorded_below_is_counted_above() -> None:
+    above = Telemetry()
+    below = Telemetry(above=above)
+
+    with above.counting() as all_of_it:
+        below.record("table", "get", 2)
+        above.record("table", "get")
+
+    assert all_of_it.total() == 3
+    assert not below.is_listening
+
+
+def test_a_listener_above_makes_those_below_count() -> None:
+    above = Telemetry()
+    below = Telemetry(above=above)
+
+    with above.counting():
+        is_listening = below.is_listening
+
+    assert is_listening

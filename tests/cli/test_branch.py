@@ -120,13 +120,13 @@ def test_delete_as_json(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> 
     [
         (("create", "x"), 3, "branch_exists"),
         (("create", "x/y"), 3, "branch_exists"),
-        (("create", "a b"), 1, "bad_branch_name"),
-        (("create", "main"), 1, "bad_branch_name"),
+        (("create", "a b"), 2, "bad_branch_name"),
+        (("create", "main"), 2, "bad_branch_name"),
         (("create", "new", "--from", "nope"), 4, "branch_not_found"),
         (("create", "new", "--snapshot", "nope"), 4, "commit_not_found"),
         (("delete", "nope"), 4, "branch_not_found"),
         (("delete", "x"), 3, "branch_has_children"),
-        (("delete", "main"), 1, "bad_branch_name"),
+        (("delete", "main"), 2, "bad_branch_name"),
     ],
 )
 def test_a_failure_has_a_code_and_changes_nothing(

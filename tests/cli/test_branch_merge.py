@@ -45,7 +45,7 @@ def test_what_was_merged_is_told_by_table(graph: og.Graph, capsys: pytest.Captur
     assert first == f"dev is merged into main, commit {commit.id}"
     assert [line.split() for line in lines] == [
         ["table", "how", "rows", "before", "after", "inserted", "updated", "deleted"],
-        ["node:C", "adopted", "2", "3", "0", "0", "0"],
+        ["node:C", "adopted", "2", "3"],
         ["node:P", "merged", "4", "5", "1", "1", "0"],
     ]
     assert (commit.actor, commit.message) == ("ada", "fine")
@@ -84,6 +84,7 @@ def test_conflicts_are_a_table_with_all_values(graph: og.Graph, capsys: pytest.C
     assert "conflict table id property before main dev" in lines
     assert "DivergentUpdate node:P a n 1 2 3" in lines
     assert 'DeleteVsUpdate node:P b {"m": 1} {"m": 9} -' in lines
+    assert any(line.startswith("OrphanEdge edge:Knows") and line.endswith('to - - "d"') for line in lines)
     assert any(line.startswith("OrphanEdge Knows") and line.endswith("P 'd', which `main` deleted") for line in lines)
     assert "help: change dev or main so that they agree, and merge again" in lines
     assert contents(graph) == before
@@ -103,11 +104,23 @@ def test_conflicts_are_a_document_for_programs(graph: og.Graph, capsys: pytest.C
         "table": "node:P",
         "id": "a",
         "property": "n",
+        "other_id": None,
         "base": 1,
         "ours": 2,
         "theirs": 3,
         "message": "`n` of P 'a' was 1; it is 2 on `main` and 3 on `dev`",
     }
+
+
+def test_a_value_that_two_rows_would_hold_is_in_the_table(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    run(graph, 'update P set { email: "e" } where name = "a"')
+    run(graph, 'update P set { email: "e" } where name = "b"', "dev")
+
+    told = merge(graph, capsys=capsys, expected=3)
+
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    assert 'UniqueViolation node:P b email - - "e"' in lines
+    assert "UniqueViolation @unique violation on P.email: 'e' is held by 'a' and 'b'" in lines
 
 
 def test_more_conflicts_than_are_shown_are_counted(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,12 @@ def test_strangers_are_named(graph: og.Graph, capsys: pytest.CaptureFixture[str]
     assert "1 unknown file, nothing of a graph's, left alone:\n  diary.txt\n" in out
 
 
+def test_a_tag_without_a_ref_is_of_main(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    made, _ = run("tag", "create", "v1", graph.uri, capsys=capsys)
+
+    assert made == f"tag v1 is commit {graph.snapshot().commit.id} of main\n"
+
+
 def test_a_tag_is_made_listed_read_and_deleted(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
     commit = graph.commits()[1]
 
@@ -126,7 +132,7 @@ def test_a_tag_is_made_listed_read_and_deleted(graph: og.Graph, capsys: pytest.C
 @pytest.mark.parametrize(
     "arguments, exit_code, code",
     [
-        (("create", "main"), 1, "bad_tag_name"),
+        (("create", "main"), 2, "bad_tag_name"),
         (("create", "v1", "nowhere"), 4, "branch_not_found"),
         (("delete", "v1"), 4, "tag_not_found"),
     ],

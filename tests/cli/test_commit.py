@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.commit.records import Commit
 from omnigraph.graph.face import Graph
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
-from worlds import rows, seeded_world
+from worlds import rows, runtime, seeded_world
 
 
 @pytest.fixture
@@ -297,3 +298,21 @@ def test_reading_the_history_changes_nothing(session: Session, tmp_path: Path) -
     main(["commit", "show", commits(session)[0].id, session.uri])
 
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_what_a_commit_dropped_for_good_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = og.create_graph(str(tmp_path / "h"), "node P { a: I32?  b: I32? }\nnode Q { a: I32? }", runtime=runtime())
+    graph.apply_schema("node P { a: I32? }", allow_data_loss=True)
+
+    code = main(["commit", "show", "main", graph.uri])
+
+    assert code == 0
+    assert "purged     P.b, Q\n" in capsys.readouterr().out
+
+
+def test_a_commit_is_shown_by_a_tag(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    Graph(session).tags.create("v1", commits(session)[1].id)
+
+    code = main(["commit", "show", "v1", session.uri, "--json"])
+
+    assert (code, json.loads(capsys.readouterr().out)["id"]) == (0, commits(session)[1].id)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
 from mutating import new_graph, run
 from omnigraph.cli.main import main
 
@@ -103,3 +104,39 @@ def test_what_was_dropped_for_good_is_not_found_in_the_past(
 
     error = json.loads(capsys.readouterr().err)["error"]
     assert (code, error["code"], error["what"], error["actor"]) == (4, "data_dropped", "Person.age", "ada")
+
+
+def test_a_schema_without_any_type_needs_a_yes(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = written(tmp_path, "// an empty file by mistake\n")
+    before = og.open_graph(uri).snapshot().commit.id
+
+    refused = main(["schema", "apply", uri, "--schema", nothing])
+
+    assert refused == 2
+    assert f"dropping every type of {uri} needs --yes where nobody can be asked" in capsys.readouterr().err
+    assert og.open_graph(uri).snapshot().commit.id == before
+    assert main(["schema", "apply", uri, "--schema", nothing, "--yes"]) == 0
+    assert og.open_graph(uri).snapshot().pins == {}
+
+
+def test_drops_on_a_remote_store_need_a_yes(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.cli.schema_apply.kind_of", lambda _: "s3")
+    narrower, wider = OLD.replace("\n  age: I32?", ""), OLD.replace("age", "nick: String?\n  age")
+
+    assert main(["schema", "apply", uri, "--schema", written(tmp_path, wider)]) == 0
+    refused = main(["schema", "apply", uri, "--schema", written(tmp_path, narrower)])
+
+    assert refused == 2
+    assert "dropping `Person.nick`, `Person.age` of" in capsys.readouterr().err.replace(
+        "`Person.age`, `Person.nick`", "`Person.nick`, `Person.age`"
+    )
+    assert main(["schema", "apply", uri, "--schema", written(tmp_path, narrower), "--yes"]) == 0
+
+
+def test_an_empty_schema_of_an_empty_graph_is_nothing_to_ask_about(tmp_path: Path) -> None:
+    nothing = written(tmp_path, "")
+    graph = new_graph(tmp_path / "empty", "")
+
+    assert main(["schema", "apply", graph.uri, "--schema", nothing]) == 0

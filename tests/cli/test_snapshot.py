@@ -246,7 +246,10 @@ def test_a_wrong_call_is_a_usage_error(
 
 @pytest.mark.parametrize(
     "arguments, found",
-    [(["--snapshot", "01JC"], "has no commit 01JC"), (["--at", "1999-01-01T00:00:00Z"], "1999-01-01")],
+    [
+        (["--snapshot", "01JC"], "`01JC` names no commit: a commit's id, a tag, or a manifest's version does"),
+        (["--at", "1999-01-01T00:00:00Z"], "1999-01-01"),
+    ],
 )
 def test_a_state_that_never_was_is_not_found(
     arguments: list[str], found: str, session: Session, capsys: pytest.CaptureFixture[str]

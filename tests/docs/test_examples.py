@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,33 +12,10 @@ import pytest
 from omnigraph.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-SHOWN = [str(path) for path in sorted([*ROOT.glob("examples/**/*.?[gq]"), *ROOT.glob("bench/**/*.?[gq]")])]
+SHOWN = sorted(str(path) for place in ("examples", "bench", "src") for path in ROOT.glob(f"{place}/**/*.?[gq]"))
 
 
-def test_the_tour_goes_through() -> None:
-    result = subprocess.run(
-        [sys.executable, "examples/tour.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stderr.splitlines() == [
-        "error: @range violation on Person.age: 370 > max 150",
-        "error: WorksAt.to: no Company 'Nowhere'",
-        "error: @card violation on WorksAt: 'Grace' has 2 edges (max 1)",
-    ]
-    assert "$ omnigraph lint" in result.stdout
-    assert "name    age\nEdsger   41\nAlan     32\n" in result.stdout
-    assert "company  pairs  closeness\nAcme         3        0.9\n" in result.stdout
-    assert "1. scan $me: Person  key, ~1 row  [1 row, " in result.stdout
-    assert "Grace    Runs the compiler team" in result.stdout
-
-
-def test_the_mistakes_of_the_tour_are_five(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_mistakes_of_the_example_are_five(capsys: pytest.CaptureFixture[str]) -> None:
     people = ROOT / "examples" / "people"
 
     main(["lint", "--schema", str(people / "schema.pg"), "--query", str(people / "mistakes.gq")])
@@ -111,6 +89,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
         "docs/tutorial/first-graph.md",
         "docs/tutorial/branches.md",
         "docs/how-to/follow-changes.md",
+        "docs/how-to/keep-a-graph-fast.md",
         "docs/how-to/load-data.md",
         "docs/how-to/review-and-merge.md",
         "docs/how-to/write-a-policy.md",
@@ -128,3 +107,18 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, capsys: pytest.Cap
 
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()
+
+
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "analysis.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("2,000 nodes and 10,000 edges are loaded\n")
+    assert re.search(r"^without 10\.5555/\S+ there are [1-9]\d* citations fewer$", result.stdout, re.MULTILINE)
+    assert (tmp_path / "analysis.png").exists() == (find_spec("matplotlib") is not None)

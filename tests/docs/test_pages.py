@@ -10,7 +10,9 @@ from _pytest.mark import ParameterSet
 import cli_reference
 import errors_reference
 import picture
+import python_reference
 import sessions
+import site_pages as site
 
 ROOT = Path(__file__).parents[2]
 PAGES = sessions.pages()
@@ -104,6 +106,31 @@ def test_the_reference_of_the_command_line_is_fresh() -> None:
 
 def test_the_reference_of_errors_is_fresh() -> None:
     assert errors_reference.PAGE.read_text(encoding="utf-8") == errors_reference.page(), "run `make docs`"
+
+
+def test_the_reference_of_python_is_fresh() -> None:
+    assert python_reference.PAGE.read_text(encoding="utf-8") == python_reference.page(), "run `make docs`"
+
+
+def test_the_site_is_built_without_a_complaint(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    site.build(tmp_path / "site")
+
+    assert "No issues found" in capfd.readouterr().err
+    assert {"README.md", "docs/reference/cli.md"} <= {str(path) for path in menu_paths(site.menu())}
+    for page in menu_paths(site.menu()):
+        name = "index.html" if page.name == "README.md" else f"{page.stem}.html"
+        assert (tmp_path / "site" / page.with_name(name)).exists(), page
+
+
+def menu_paths(entry: object) -> list[Path]:
+    """The pages of a menu, flat."""
+    match entry:
+        case dict():
+            return [path for one in entry.values() for path in menu_paths(one)]
+        case list():
+            return [path for one in entry for path in menu_paths(one)]
+        case _:
+            return [Path(str(entry))]
 
 
 def test_the_picture_of_branches_is_fresh() -> None:

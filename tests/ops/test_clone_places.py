@@ -3,17 +3,23 @@
 import errno
 import os
 import shutil
+import threading
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import omnigraph as og
 from cloning import Every, branched, cloned, on, opened, present, readable, tree
 from mutating import new_graph, run
-from omnigraph.commit.claims import CloneBusyError, clones_at
+from omnigraph.commit import claims
+from omnigraph.commit.claims import Claim, CloneBusyError, clones_at
 from omnigraph.commit.manifest_log import NotAGraphError, UnfinishedCloneError
+from omnigraph.commit.sidecar import Lease
 from omnigraph.faults import InjectedFaultError
+from omnigraph.ops import clone as clone_verb
 from omnigraph.ops.clone import NestedPlacesError
 from omnigraph.options import Durability
 from omnigraph.storage.store import Store
@@ -199,6 +205,57 @@ def test_two_clones_are_not_made_at_one_place(graph: og.Graph, tmp_path: Path) -
 
     assert len(found) == 1
     assert readable(opened(tmp_path / "c")) == readable(graph)
+
+
+def test_of_two_that_claim_a_place_in_one_moment_one_gets_it(
+    graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, armed = threading.Barrier(2), Lease.arm
+
+    def arm_together(lease: Lease) -> None:
+        armed(lease)
+        with suppress(threading.BrokenBarrierError):  # whoever tries again is alone
+            both.wait(timeout=10)
+        both.abort()
+
+    monkeypatch.setattr(Lease, "arm", arm_together)
+    ended: list[str] = []
+
+    def clone() -> None:
+        try:
+            cloned(graph, tmp_path / "c", options=replace(FAST, lease_seconds=60))
+        except (CloneBusyError, og.PlaceTakenError) as error:
+            ended.append(error.code)
+        else:
+            ended.append("done")
+
+    threads = [threading.Thread(target=clone) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert ended.count("done") == 1
+    assert len(ended) == 2
+    assert readable(opened(tmp_path / "c")) == readable(graph)
+
+
+def test_a_clone_that_was_made_before_the_place_was_claimed_is_left_alone(
+    graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before: dict[str, tuple[int, int]] = {}
+
+    def claim_late(*arguments: Any) -> AbstractContextManager[Claim]:
+        monkeypatch.undo()
+        cloned(graph, tmp_path / "c")
+        before.update(tree(tmp_path / "c"))
+        return claims.claimed(*arguments)
+
+    monkeypatch.setattr(clone_verb, "claimed", claim_late)
+    with pytest.raises(og.PlaceTakenError):
+        cloned(graph, tmp_path / "c")
+
+    assert tree(tmp_path / "c") == before
 
 
 def test_one_file_that_fails_stops_the_others(graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

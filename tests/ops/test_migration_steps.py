@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from load_calls import Record, edge, node
+from merging import change
 from mutating import new_graph, run
 from omnigraph.schema.steps import StepKind
 from upkeep_calls import eager, indexed_rows
@@ -162,3 +163,43 @@ def test_several_steps_on_one_table_are_one(is_filled: bool, template: Path, tmp
     found = graph.table("Person").to_table(columns=["mail", "rank"])
     assert found.column("mail").to_pylist() == [*emails, None]
     assert found.column("rank").to_pylist() == [3 if is_filled else None] * (len(emails) + 1)
+
+
+def _asked(graph: og.Graph, first: str, second: str, **target: Any) -> list[object]:
+    """Rows by two properties with indexes, found by each."""
+    texts = [
+        f"match {{ $p: Person  $p.{first} = 12 }} return {{ $p.name, $p.{second} as other }}",
+        f'match {{ $p: Person  $p.{second} = "graphs and word12" }} return {{ $p.name, $p.{first} as other }}',
+    ]
+    return [graph.query(f"query q() {{ {text} }}", **target).rows() for text in texts]
+
+
+@pytest.mark.parametrize(
+    "schema, names",
+    [
+        (SCHEMA.replace("age:", "bio:", 1).replace("  bio: String?", "  age: String?", 1), ("bio", "age")),
+        (SCHEMA.replace("age: I32?", "old: I32?").replace("  old: I64?\n", ""), ("old", "bio")),
+        (SCHEMA.replace("age: I32?", "old: I32?").replace("  old: I64?\n", "  older: I64?\n"), ("old", "bio")),
+    ],
+    ids=["two change names", "the name of one that goes", "one after the other"],
+)
+@pytest.mark.parametrize("allow_data_loss", [False, True])
+def test_properties_that_get_the_names_of_others_keep_their_values_and_indexes(
+    schema: str, names: tuple[str, str], allow_data_loss: bool, template: Path, tmp_path: Path
+) -> None:
+    graph = og.open_graph(str(shutil.copytree(template, tmp_path / "g")), runtime=runtime())
+    schema = schema.replace(f"{names[0]}: I32?", f'{names[0]}: I32? @rename_from("age")')
+    schema = schema.replace("age: String?", 'age: String? @rename_from("bio")')
+    schema = schema.replace("older: I64?", 'older: I64? @rename_from("old")')
+    before, then = _asked(graph, "age", "bio"), graph.snapshot().commit.id
+
+    graph.apply_schema(schema, allow_data_loss=allow_data_loss)
+
+    assert _asked(graph, *names) == before == [[{"p.name": "p12", "other": "graphs and word12"}], before[1]]
+    assert before[1] == [{"p.name": "p12", "other": 12}]
+    if not allow_data_loss:
+        assert _asked(graph, "age", "bio", snapshot=then) == before
+    og.open_graph(graph.uri, runtime=runtime(eager())).optimize(all_indexes=True)
+    assert _asked(graph, *names) == before
+    run(graph, change("Person", names[0], 77, name="p12"))
+    assert _asked(graph, *names)[1] == [{"p.name": "p12", "other": 77}]

@@ -7,6 +7,7 @@ import pytest
 import omnigraph as og
 from branching import branch, put
 from collecting import DAY, collect, content, looked_at, pass_time, small_world
+from omnigraph.graph import Graph
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
@@ -115,7 +116,7 @@ def test_a_tag_that_is_deleted_is_gone(session: Session) -> None:
     deleted = delete_tag(session, "v1")
 
     assert (deleted.name, list_tags(session)) == ("v1", [])
-    with pytest.raises(og.CommitMissingError, match="no commit v1"):
+    with pytest.raises(og.CommitMissingError, match="`v1` names no commit"):
         session.snapshot(commit_id="v1")
 
 
@@ -204,3 +205,14 @@ def test_a_commit_that_is_named_before_the_floor_is_kept(session: Session, point
 
     there = looked_at(session.uri)
     assert (said(there, "one"), said(there, "two")) == (2, 7)
+
+
+def test_a_tag_of_a_deleted_branch_is_sound_when_another_branch_has_the_name(session: Session) -> None:
+    create_branch(session, "dev", actor="ada")
+    put(session.on("dev"), {"a": 9})
+    tag(session, "v1", "dev")
+    delete_branch(session, "dev")
+    create_branch(session, "dev", actor="ada")
+
+    assert said(session, "v1") == 9
+    assert Graph(session).check().findings == ()

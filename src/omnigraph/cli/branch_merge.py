@@ -71,11 +71,15 @@ def _text(done: "MergeResult") -> str:
     commit = "" if done.commit_id is None else f", commit {done.commit_id}"
     head = f"{done.source} {verb} merged into {done.into}{forward}{commit}\n"
     rows = [
-        (one.table, one.how, *map(str, (one.rows_before, one.rows_after, one.inserted, one.updated, one.deleted)))
+        (one.table, one.how, *map(_number, (one.rows_before, one.rows_after, one.inserted, one.updated, one.deleted)))
         for one in done.tables
     ]
     numbers = ("rows before", "after", "inserted", "updated", "deleted")
     return head + (table_text(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n")
+
+
+def _number(count: int | None) -> str:
+    return "" if count is None else str(count)
 
 
 def _conflicts(done: "MergeResult") -> str:
@@ -83,8 +87,9 @@ def _conflicts(done: "MergeResult") -> str:
     of_rows = [one for one in done.conflicts if one.kind.is_of_rows]
     others = [one for one in done.conflicts if not one.kind.is_of_rows]
     parts = [f"{count_of(done.conflict_total, 'conflict')}: nothing is merged\n"]
-    if of_rows:
-        parts.append(_row_table(done, of_rows))
+    with_rows = [one for one in done.conflicts if one.id is not None]
+    if with_rows:
+        parts.append(_row_table(done, with_rows))
     if others:
         parts.append(table_text(("conflict", "message"), [(one.kind.value, one.message) for one in others]))
     left = done.conflict_total - len(done.conflicts)
@@ -104,9 +109,9 @@ def _row_table(done: "MergeResult", conflicts: "Sequence[Conflict]") -> str:
             one.table,
             one.id or "",
             one.property or "",
-            _value(one.base, is_there=one.kind.value != "DivergentInsert"),
-            _value(one.ours, is_there=one.property is not None or one.ours is not None),
-            _value(one.theirs, is_there=one.property is not None or one.theirs is not None),
+            _value(one.base, is_there=one.kind.is_of_rows and one.kind.value != "DivergentInsert"),
+            _value(one.ours, is_there=one.kind.is_of_rows and one.property is not None),
+            _value(one.theirs, is_there=one.kind.is_of_rows and one.property is not None),
         )
         for one in conflicts
     ]
@@ -114,8 +119,8 @@ def _row_table(done: "MergeResult", conflicts: "Sequence[Conflict]") -> str:
 
 
 def _value(value: object, *, is_there: bool) -> str:
-    """A value, or what is known of a row that has none."""
-    if not is_there:
+    """A value; a dash for nothing, unless it is known that the row is there and has none."""
+    if value is None and not is_there:
         return "-"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MOST_WIDE else text[: _MOST_WIDE - 1] + "…"

@@ -2,16 +2,15 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-import omnigraph
-from omnigraph.cli.diff import counts_text
-from omnigraph.cli.options import Seconds, branch_option, chosen_graph, json_option, refuse, store_option
+from omnigraph.cli.diff import counted_text
+from omnigraph.cli.options import Seconds, branch_option, json_option, opened_graph, place_options, refuse
 from omnigraph.cli.render import binary_stdout, flush_output, output_errors, print_json, print_text
 from omnigraph.lang.invisible import reveal
 
@@ -25,9 +24,11 @@ _SIGNALLED = 128
 
 @click.command("changes")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @branch_option
-@click.option("--since", metavar="ID", help="Only what comes after this commit; else everything from the first one.")
+@click.option(
+    "--since", metavar="REF", help="Only what comes after this commit, tag or time; else all from the first one on."
+)
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only rows of this type; may be repeated.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many commits.")
 @click.option("--follow", is_flag=True, help="Go on with commits as they come, until it is interrupted.")
@@ -63,7 +64,7 @@ def command(  # noqa: PLR0913 - the options of the command, all by name
     """
     if as_json and (follow or format_ is not None):
         refuse("--json is one document, which ends; leave it out with --follow and --format")
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     feed = graph.changes(branch=branch, since=since, types=types or None, limit=limit, follow=follow, poll_seconds=poll)
     if as_json:
         changes = [found.to_json() for found in feed]
@@ -105,31 +106,29 @@ def _print(feed: "ChangeFeed", format_: str) -> None:
 
 
 def _text(found: "ChangeSet") -> str:
-    commit = found.commit
-    head = f"commit {commit.id}  {commit.at}  {reveal(commit.actor)}  {commit.operation}\n"
-    if commit.message:
-        head += f"    {reveal(commit.message.partition(chr(10))[0])}\n"
-    if found.schema is not None:
-        head += "".join(f"schema: {line}\n" for line in _schema_lines(found))
-    counts = found.counts()
-    return head + (counts_text(counts) if counts else "no row was changed\n")
+    told: dict[str, Any] = found.summary()
+    head = f"commit {told['commit']}  {told['at']}  {reveal(told['actor'])}  {told['operation']}\n"
+    if told["message"]:
+        head += f"    {reveal(told['message'].partition(chr(10))[0])}\n"
+    if told["schema"] is not None:
+        head += "".join(f"schema: {line}\n" for type_ in told["schema"]["types"] for line in _schema_lines(type_))
+    return head + (counted_text(told["types"]) if told["types"] else "no row was changed\n")
 
 
-def _schema_lines(found: "ChangeSet") -> Iterator[str]:
-    schema = found.schema
-    if schema is None:
-        return
-    for type_ in schema.dropped:
-        yield f"{type_.name} was dropped"
-    for type_ in schema.added:
-        yield f"{type_.name} is new"
-    for one in schema.lasting:
-        if one.is_renamed:
-            yield f"{one.old.name} is called {one.new.name}"
-        renamed = [f"{old} is called {new}" for new, old in one.old_names.items() if new != old]
-        added = [f"{p.name} is new" for p in one.added()]
-        dropped = [f"{p.name} was dropped" for p in one.dropped()]
-        yield from (f"{one.new.name}.{told}" for told in (*renamed, *added, *dropped))
+def _schema_lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """What a new schema did to one type, a line for each part of it."""
+    name = told.get("type", told.get("edge"))
+    match told["change"]:
+        case "dropped":
+            yield f"{name} was dropped"
+        case "added":
+            yield f"{name} is new"
+        case _:
+            if told["previous"] != name:
+                yield f"{told['previous']} is called {name}"
+            yield from (f"{name}.{old} is called {new}" for old, new in told["renamed"].items())
+            yield from (f"{name}.{new} is new" for new in told["added"])
+            yield from (f"{name}.{old} was dropped" for old in told["dropped"])
 
 
 class _EndedError(BaseException):

@@ -6,7 +6,15 @@ import click
 
 import omnigraph
 from omnigraph.cli.failure import EXIT_CODES
-from omnigraph.cli.options import chosen_graph, json_option, quiet_option, refuse, store_option
+from omnigraph.cli.options import (
+    chosen_place,
+    is_served,
+    json_option,
+    opened_graph,
+    place_options,
+    quiet_option,
+    refuse,
+)
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import count_of, print_json, print_text
 from omnigraph.errors import Kind
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--branch", metavar="NAME", help="Only this branch; else all, and what belongs to none.")
 @click.option("--quick", "is_quick", is_flag=True, help="Only manifests and files; read no row.")
 @click.option("--deep", "is_deep", is_flag=True, help="Read every column of every row, but for Blobs.")
@@ -43,13 +51,16 @@ def command(
     """
     if is_quick and is_deep:
         refuse("give either --quick or --deep, not both")
-    target = chosen_graph(uri, store)
+    target = chosen_place(uri, store)
     with progress_line(f"omnigraph check → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "CheckProgress") -> None:
             line.show(progress.phase, rows=progress.rows, share=progress.done / max(progress.total, 1))
 
-        result = omnigraph.check_graph(target, branch=branch, quick=is_quick, deep=is_deep, progress=show)
+        if is_served():
+            result = opened_graph(uri, store).check(branch=branch, quick=is_quick, deep=is_deep)
+        else:  # it may be too damaged to be opened
+            result = omnigraph.check_graph(target, branch=branch, quick=is_quick, deep=is_deep, progress=show)
     if as_json:
         print_json(result.to_json())
     else:

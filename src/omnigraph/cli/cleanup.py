@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
 from omnigraph.cli.confirm import confirm_on_remote
 from omnigraph.cli.durations import DURATION, duration_text
-from omnigraph.cli.options import chosen_graph, json_option, quiet_option, refuse, store_option
+from omnigraph.cli.options import chosen_place, json_option, opened_graph, place_options, quiet_option, refuse
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
@@ -23,7 +22,7 @@ _MOST_STRANGERS = 10
 
 @click.command("cleanup")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the newest N commits of every branch.")
 @click.option(
     "--older-than",
@@ -65,7 +64,7 @@ def command(  # noqa: PLR0913 - its options
     """
     if keep is None and older_than is None:
         refuse("say what to keep: --keep N (commits of each branch), --older-than TIME, or both")
-    target = chosen_graph(uri, store)
+    target = chosen_place(uri, store)
     if is_confirmed and not is_sure:
         confirm_on_remote(
             target,
@@ -79,7 +78,7 @@ def command(  # noqa: PLR0913 - its options
             share = progress.done / progress.total
             line.show(f"{progress.table_key} is done;", nbytes=progress.bytes_removed, share=share)
 
-        graph = omnigraph.open_graph(target, read_only=not is_confirmed)
+        graph = opened_graph(uri, store, read_only=not is_confirmed)
         try:
             result = graph.cleanup(keep=keep, older_than=older_than, grace=grace, confirm=is_confirmed, progress=show)
         except KeyboardInterrupt:

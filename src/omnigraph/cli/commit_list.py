@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, store_option
+from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options
 from omnigraph.cli.render import print_json, print_text, table_text
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @branch_option
 @click.option(
     "--filter",
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
     help="Only commits that pass: actor, branch, key, message, operation, since, type, until; may be repeated.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
-@click.option("--before", metavar="ID", help="Only what is older than this commit: the last one of another page.")
+@click.option(
+    "--before", metavar="REF", help="Only what is older than this commit, tag or time: the last one of another page."
+)
 @json_option
 def command(
     *,
@@ -43,7 +44,7 @@ def command(
     `--filter actor=ada --filter since=2026-01-31T00:00:00Z`. A message only has to contain the words, in any case; a
     type is one whose table the commit changed. With --limit there may be more: --before goes on behind the last one.
     """
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     page = graph.commit_page(branch=branch, filters=_parsed(filters), limit=limit, before=before)
     if as_json:
         print_json({"uri": graph.uri, **page.to_json()})

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
 from omnigraph.cli.diff import counts_text
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import json_option, opened_graph, place_options
 from omnigraph.cli.render import facts_text, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
 
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
 
 
 @click.command("show")
-@click.argument("commit_id", metavar="ID")
+@click.argument("commit_id", metavar="REF")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--branch", metavar="NAME", help="Look in the history of this branch only.")
 @click.option("--stat", "has_counts", is_flag=True, help="Count the rows that it inserted, updated and deleted.")
 @json_option
@@ -26,11 +25,11 @@ def command(
 ) -> int:
     """Show one commit, and what it changed.
 
-    It is looked for on all branches. Per table: the version that it left, the version that it made, the number of rows
-    before and after, and how many more or fewer these are; --stat counts by type what was done to rows. Of a merge, the
-    change against its first parent is shown.
+    REF is its id, a tag, a branch (its newest commit), or a time. An id is looked for on all branches. Per table: the
+    version that it left, the version that it made, the number of rows before and after, and how many more or fewer
+    these are; --stat counts by type what was done to rows. Of a merge, the change against its first parent is shown.
     """
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     commit = graph.commit(commit_id, branch=branch)
     counts = graph.commit_changes(commit_id, branch=branch).counts() if has_counts else None
     if as_json:
@@ -55,6 +54,7 @@ def _text(commit: "Commit") -> str:
             "operation": commit.operation,
             "manifest": f"version {commit.manifest_version}",
             "schema": commit.schema_after and f"{commit.schema_before or 'none'} → {commit.schema_after}",
+            "purged": ", ".join(sorted(purge.what() for purge in commit.purged)) or None,
             "key": commit.idempotency_key,
         }
     )

@@ -20,10 +20,14 @@ def kind_of(target: str) -> str:
 
 def confirm_on_remote(target: str, *, action: str, question: str, otherwise: str, is_stdin_taken: bool = False) -> None:
     """Go on if the graph is local, or if whoever is at the terminal says so; without a terminal it needs --yes."""
-    if kind_of(target) == "local":
-        return
+    if kind_of(target) != "local":
+        confirm(f"{action}, which is remote,", question=question, otherwise=otherwise, is_stdin_taken=is_stdin_taken)
+
+
+def confirm(action: str, *, question: str, otherwise: str, is_stdin_taken: bool = False) -> None:
+    """Go on if whoever is at the terminal says so; without a terminal it needs --yes."""
     if is_stdin_taken or not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-        refuse(f"{action}, which is remote, needs --yes where nobody can be asked")
+        refuse(f"{action} needs --yes where nobody can be asked")
     if not click.confirm(reveal(question), err=True):
         print_error(otherwise)
         raise click.exceptions.Exit(EXIT_DECLINED)

@@ -1,11 +1,10 @@
 """`omnigraph diff`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, refuse, store_option
+from omnigraph.cli.options import json_option, opened_graph, place_options, refuse
 from omnigraph.cli.render import binary_stdout, output_errors, print_json, print_text, table_text
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
 @click.option(
     "--format",
@@ -41,38 +40,41 @@ def command(
 ) -> int:
     """Show what differs between two states of a graph.
 
-    A and B are branches, commits, or commits or times of a branch: `main`, `review/x`, 01J…, `main@01J…`,
-    `main@2026-01-31T12:00:00Z`. Rows that came, went or say something else are counted, and listed with
+    A and B are branches, tags, commits, times, or commits or times of a branch: `main`, `review/x`, 01J…, `main@01J…`,
+    `review/x@2026-01-31T12:00:00Z`. Rows that came, went or say something else are counted, and listed with
     --format jsonl, each with what it said before and says after. Only what differs is read.
     """
     if as_json and format_ == "jsonl":
         refuse("--json is one document of counts; leave it out for the lines of --format jsonl")
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     found = graph.diff(before, after, types=types or None)
     if format_ == "jsonl":
         with output_errors():
             binary_stdout().writelines(found.json_lines())
         return 0
-    counts = found.counts()
     if as_json:
-        states = {"before": found.before.commit.id, "after": found.after.commit.id}
-        print_json({"uri": graph.uri, **states, "types": {name: one.to_json() for name, one in counts.items()}})
+        print_json({"uri": graph.uri, **found.to_json()})
     else:
-        print_text(counts_text(counts))
+        print_text(counts_text(found.counts()))
     return 0
 
 
 def counts_text(counts: "Mapping[str, TypeCounts]") -> str:
     """How much changed in each type, as a table."""
+    return counted_text({name: one.to_json() for name, one in counts.items()})
+
+
+def counted_text(counts: "Mapping[str, Mapping[str, Any]]") -> str:
+    """The same, of counts in their JSON form."""
     if not counts:
         return "no differences\n"
     rows = [
         (
             name,
-            str(one.inserted),
-            str(one.updated),
-            str(one.deleted),
-            ", ".join(f"{prop} ({number})" for prop, number in sorted(one.properties.items())),
+            str(one["inserted"]),
+            str(one["updated"]),
+            str(one["deleted"]),
+            ", ".join(f"{prop} ({number})" for prop, number in sorted(one["properties"].items())),
         )
         for name, one in counts.items()
     ]

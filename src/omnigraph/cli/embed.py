@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, quiet_option, store_option
+from omnigraph.cli.options import branch_option, chosen_place, json_option, opened_graph, place_options, quiet_option
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import count_of, print_error, print_json, print_text
 from omnigraph.lang.invisible import reveal
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("embed")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--type", "type_name", required=True, metavar="TYPE", help="The node type.")
 @click.option("--property", "property_name", metavar="NAME", help="Only this vector; without it, all of the type's.")
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="How many rows a commit holds; 1000 by default.")
@@ -50,14 +49,14 @@ def command(  # noqa: PLR0913 - one argument per option
     provider is named by OMNIGRAPH_EMBED_PROVIDER (openai or hash), OMNIGRAPH_EMBED_MODEL and OMNIGRAPH_EMBED_URL, its
     key by OMNIGRAPH_EMBED_KEY or OPENAI_API_KEY. Each batch is a commit: a run that was stopped goes on where it was.
     """
-    target = chosen_graph(uri, store)
+    target = chosen_place(uri, store)
     with progress_line(f"omnigraph embed → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "EmbedProgress") -> None:
             line.show(f"embedding {progress.property}, {progress.total:,} waiting:", rows=progress.done)
 
         try:
-            result = omnigraph.open_graph(target, read_only=dry_run).embed(
+            result = opened_graph(uri, store, read_only=dry_run).embed(
                 type_name,
                 property=property_name,
                 batch=batch,

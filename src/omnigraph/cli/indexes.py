@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, store_option
+from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options
 from omnigraph.cli.render import count_of, print_json, print_text, table_text
 from omnigraph.telemetry import bytes_text
 
@@ -18,7 +17,7 @@ _WORTH_DOING = ("lagging", "missing")
 
 @click.command("indexes")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @branch_option
 @json_option
 def command(uri: str | None, store: str | None, branch: str, as_json: bool) -> int:
@@ -28,7 +27,7 @@ def command(uri: str | None, store: str | None, branch: str, as_json: bool) -> i
     optimize` builds what is missing and completes what is lagging. An index is small where the table has so few rows
     that it would not help, and unused where no query asks it; `omnigraph optimize --all-indexes` builds those too.
     """
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     found = graph.indexes(branch=branch)
     if as_json:
         print_json({"uri": graph.uri, "branch": branch, "indexes": [one.to_json() for one in found]})

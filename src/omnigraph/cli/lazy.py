@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
+from omnigraph.cli.examples import examples_text
 from omnigraph.lang.suggest import closest
 
 
@@ -62,6 +64,15 @@ class LazyGroup(click.Group):
         message = f"there is no command `{ctx.command_path} {name}`; {way_out}"
         raise click.UsageError(message, ctx)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, from the table, and the group's own options: nothing is imported."""
+        named = [
+            CompletionItem(name, help=self.lazy[name].summary)
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help's list of commands, from the table: nothing is imported."""
         del ctx
@@ -83,4 +94,6 @@ def _load(target: str) -> click.Command:
     if not isinstance(command, click.Command):
         message = f"{target} is not a command"
         raise TypeError(message)
+    if command.epilog is None:
+        command.epilog = examples_text(module)
     return command

@@ -61,6 +61,10 @@ cli = LazyGroup(
         "clone": Lazy("omnigraph.cli.clone:command", "Copy a graph with its branches and its past to another place."),
         "changes": Lazy("omnigraph.cli.changes:command", "Show what each commit changed, oldest first."),
         "commit": Lazy("omnigraph.cli.commit:group", "Read the history of a graph."),
+        "completion": Lazy("omnigraph.cli.completion:command", "Print a script that completes commands and options."),
+        "demo": Lazy(
+            "omnigraph.cli.demo:command", "Show on made-up data what this can do, each step with its command."
+        ),
         "diff": Lazy("omnigraph.cli.diff:command", "Show what differs between two states of a graph."),
         "embed": Lazy("omnigraph.cli.embed:command", "Compute vectors that are missing from their texts."),
         "explain": Lazy("omnigraph.cli.explain:command", "Show how a query is run."),
@@ -71,6 +75,7 @@ cli = LazyGroup(
         "init": Lazy("omnigraph.cli.init:command", "Make a new, empty graph."),
         "lint": Lazy("omnigraph.cli.lint:command", "Check schema and query files."),
         "load": Lazy("omnigraph.cli.load:command", "Load files into a graph, in one commit."),
+        "mcp": Lazy("omnigraph.cli.mcp:command", "Let an agent work with a graph, by MCP on stdin and stdout."),
         "mutate": Lazy("omnigraph.cli.mutate:command", "Change a graph by a query, in one commit."),
         "optimize": Lazy("omnigraph.cli.optimize:command", "Merge small files, complete indexes; no row changes."),
         "policy": Lazy("omnigraph.cli.policy:group", "Check policies, and ask them."),

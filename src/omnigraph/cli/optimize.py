@@ -4,18 +4,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
 from omnigraph.cli.optimize_auto import keep_optimizing
 from omnigraph.cli.options import (
     Seconds,
     branch_option,
-    chosen_graph,
+    chosen_place,
     engine_option,
+    is_served,
     json_option,
     master_option,
+    opened_graph,
+    place_options,
     quiet_option,
     refuse,
-    store_option,
 )
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import print_error, print_json, print_text, table_text
@@ -30,7 +31,7 @@ _HEADERS = ("table", "fragments", "indexes built", "pending", "outcome")
 
 @click.command("optimize")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
 @click.option(
     "--all-indexes", is_flag=True, help="Also build declared indexes that no query asks, for other tools that do."
@@ -79,12 +80,14 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     if master is not None and engine == "local":
         refuse("--master is for Spark: leave out --engine local")
-    target = chosen_graph(uri, store)
+    target = chosen_place(uri, store)
+    if is_served() and (is_auto or engine == "spark" or master is not None):
+        refuse("a server optimises by itself: leave --auto, --engine spark and --master out, and see its settings")
     if is_auto:
         if types or all_indexes or dry_run or engine == "spark" or master is not None or message is not None:
             refuse("--auto looks after all of a graph by itself: it goes with --every, --budget, --as and --json only")
         return keep_optimizing(
-            omnigraph.open_graph(target),
+            opened_graph(uri, store),
             every=60.0 if every is None else every,
             budget=0.1 if budget is None else budget / 100,
             actor=None if actor == "anonymous" else actor,
@@ -98,7 +101,7 @@ def command(  # noqa: PLR0913 - one argument per option
             line.show(f"{progress.table_key} is done;", rows=0, share=progress.done / progress.total)
 
         try:
-            result = omnigraph.open_graph(target, read_only=dry_run).optimize(
+            result = opened_graph(uri, store, read_only=dry_run).optimize(
                 types=types or None,
                 all_indexes=all_indexes,
                 dry_run=dry_run,

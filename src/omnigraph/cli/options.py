@@ -95,10 +95,10 @@ def refuse(message: str) -> NoReturn:
     raise click.UsageError(message, click.get_current_context())
 
 
-def name_and_uri(words: tuple[str, ...], store: str | None) -> tuple[str | None, str | None]:
-    """The query's name and the graph's URI among the words of a command: one alone is the URI, unless there is one."""
+def name_and_uri(words: tuple[str, ...], store: str | None, what: str = "NAME") -> tuple[str | None, str | None]:
+    """A name and the graph's URI among the words of a command: one alone is the URI, unless there is one elsewhere."""
     if len(words) > 2:
-        refuse(f"expected at most NAME and URI, found {len(words)} words")
+        refuse(f"expected at most {what} and URI, found {len(words)} words")
     if len(words) == 1:
         return (None, words[0]) if store is None and _server() is None else (words[0], None)
     return (words[0], words[1]) if words else (None, None)
@@ -151,6 +151,11 @@ def _server() -> str | None:
     """The server that --server names."""
     found: str | None = click.get_current_context().meta.get(f"{__name__}.server")
     return found
+
+
+def is_served() -> bool:
+    """Whether the graph is one of a server."""
+    return _server() is not None
 
 
 def chosen_place(uri: str | None, store: str | None) -> str:

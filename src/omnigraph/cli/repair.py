@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import chosen_place, is_served, json_option, opened_graph, place_options, refuse
 from omnigraph.cli.render import count_of, print_json, print_text
 from omnigraph.lang.invisible import reveal
 
@@ -18,7 +18,7 @@ _MOST_STEPS = 20
 
 @click.command("repair")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--confirm", is_flag=True, help="Publish what loses nothing; else only show what would be done.")
 @click.option("--force", is_flag=True, help="With --confirm, publish also what loses rows.")
 @click.option("--deep", "is_deep", is_flag=True, help="Read every column of every row, but for Blobs.")
@@ -49,15 +49,15 @@ def command(  # noqa: PLR0913 - one argument per option
     Of what is there, only ids and the ends of edges are read, and with --deep everything: damage in the midst of a file
     is found by that alone. What a table goes back to is always read whole.
     """
-    result = omnigraph.repair_graph(
-        chosen_graph(uri, store),
-        confirm=confirm,
-        force=force,
-        deep=is_deep,
-        branch=branch,
-        actor=actor,
-        message=message,
-    )
+    target = chosen_place(uri, store)
+    if is_served():
+        if confirm or force:
+            refuse("a repair is confirmed where the graph is: leave --server out, and name the graph itself")
+        result = opened_graph(uri, store).repair(deep=is_deep, branch=branch, actor=actor, message=message)
+    else:  # it may be too damaged to be opened
+        result = omnigraph.repair_graph(
+            target, confirm=confirm, force=force, deep=is_deep, branch=branch, actor=actor, message=message
+        )
     if as_json:
         print_json(result.to_json())
     else:

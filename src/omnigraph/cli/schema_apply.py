@@ -1,16 +1,23 @@
 """`omnigraph schema apply`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-import omnigraph
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, store_option
+from omnigraph.cli.confirm import confirm, kind_of
+from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options
 from omnigraph.cli.render import print_json, print_text
-from omnigraph.cli.sources import read_source
+from omnigraph.cli.sources import STDIN, read_source
+from omnigraph.schema.accept import load_schema
+
+if TYPE_CHECKING:
+    from omnigraph.graph.face import Graph
+    from omnigraph.lang.source import Source
 
 
 @click.command("apply")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @branch_option
 @click.option("--schema", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
 @click.option(
@@ -18,16 +25,23 @@ from omnigraph.cli.sources import read_source
     is_flag=True,
     help="Drop for good what the schema has no more: from earlier states of the branch too.",
 )
+@click.option(
+    "--yes",
+    "is_sure",
+    is_flag=True,
+    help="Don't ask before every type is dropped, or anything on a remote store.",
+)
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
 @json_option
-def command(
+def command(  # noqa: PLR0913 - its options
     *,
     uri: str | None,
     store: str | None,
     branch: str,
     schema: str,
     allow_data_loss: bool,
+    is_sure: bool,
     message: str | None,
     actor: str,
     as_json: bool,
@@ -42,10 +56,14 @@ def command(
     Earlier states of their tables can't be read any more, and `omnigraph cleanup` frees the space. Other branches
     that have the data keep it, and are listed.
 
+    A schema without any type, which is mostly the wrong file, and drops on a remote store are asked about first.
+
     Exit code: 0 when it is done or there is nothing to do, 1 when it is refused, 3 when others wrote meanwhile.
     """
     source = read_source(schema)
-    graph = omnigraph.open_graph(chosen_graph(uri, store))
+    graph = opened_graph(uri, store)
+    if not is_sure:
+        _ask(graph, source, branch, is_stdin_taken=schema == STDIN)
     done = graph.apply_schema(source, branch=branch, actor=actor, message=message, allow_data_loss=allow_data_loss)
     if as_json:
         print_json(done.to_json())
@@ -54,3 +72,22 @@ def command(
         held = "".join(f"still held by the branch {name}\n" for name in done.held_by)
         print_text(f"{done.plan.render()}\n{commit}{held}")
     return 0
+
+
+def _ask(graph: "Graph", source: "Source", branch: str, *, is_stdin_taken: bool) -> None:
+    """Ask before a change that leaves no type at all, and on a remote store before one that drops anything."""
+    wanted = load_schema(source)
+    is_empty = not wanted.nodes and not wanted.edges
+    if not is_empty and kind_of(graph.uri) == "local":
+        return
+    dropped = [step for step in graph.plan_schema(source, branch=branch).steps if step.kind.drops_data]
+    if not dropped:
+        return
+    names = [step.type if step.property_name is None else f"{step.type}.{step.property_name}" for step in dropped]
+    what = "every type" if is_empty else ", ".join(f"`{name}`" for name in names)
+    confirm(
+        f"dropping {what} of {graph.uri}",
+        question=f"Drop {what} of {graph.uri}?",
+        otherwise="nothing is changed",
+        is_stdin_taken=is_stdin_taken,
+    )

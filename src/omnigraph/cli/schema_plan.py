@@ -2,8 +2,7 @@
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import branch_option, chosen_graph, json_option, refuse, store_option
+from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options, refuse
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.schema.accept import load_schema
@@ -14,7 +13,7 @@ from omnigraph.schema.steps import MigrationPlan
 
 @click.command("plan")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @branch_option
 @click.option("--from", "old", metavar="FILE", help="The schema that is in use (.pg), instead of a graph's.")
 @click.option("--schema", "new", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
@@ -41,7 +40,7 @@ def command(
         plan = _of_files(uri, old, new)
         plan = losing(plan) if allow_data_loss else plan
     else:
-        graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+        graph = opened_graph(uri, store, read_only=True)
         plan = graph.plan_schema(read_source(new), branch=branch, allow_data_loss=allow_data_loss)
     if as_json:
         print_json(plan.to_json())

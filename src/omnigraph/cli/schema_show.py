@@ -4,22 +4,21 @@ from datetime import datetime
 
 import click
 
-import omnigraph
 from omnigraph.cli.options import (
     at_option,
     branch_option,
-    chosen_graph,
     json_option,
+    opened_graph,
+    place_options,
     refuse,
     snapshot_option,
-    store_option,
 )
 from omnigraph.cli.render import print_json, print_text
 
 
 @click.command("show")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @branch_option
 @snapshot_option
 @at_option
@@ -33,12 +32,10 @@ def command(
     """
     if commit_id is not None and at is not None:
         refuse("give either --snapshot or --at, not both")
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
-    snapshot = graph.snapshot(branch=branch, snapshot=commit_id, at=at)
-    schema = snapshot.manifest.schema
+    graph = opened_graph(uri, store, read_only=True)
+    schema = graph.accepted_schema(branch=branch, snapshot=commit_id, at=at)
     if as_json:
-        facts = {"id": schema.id, "fingerprint": schema.fingerprint, "source": schema.source}
-        print_json({"target": {"branch": snapshot.branch}, "commit_id": snapshot.commit.id, **facts})
+        print_json(schema.to_json())
     else:
         print_text(schema.source if schema.source.endswith("\n") else schema.source + "\n")
     return 0

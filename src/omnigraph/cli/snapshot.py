@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import Instant, branch_option, chosen_graph, json_option, store_option
+from omnigraph.cli.options import Instant, branch_option, json_option, opened_graph, place_options
 from omnigraph.cli.render import facts_text, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
 from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 @click.command("snapshot")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @branch_option
 @click.option("--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
@@ -39,7 +39,7 @@ def command(
     if commit_id is not None and at is not None:
         message = "give either --snapshot or --at, not both"
         raise click.UsageError(message, click.get_current_context())
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     snapshot = graph.snapshot(branch=branch, snapshot=commit_id, at=at)
     operations = _operations(graph)
     due = _due(graph, branch) if commit_id is None and at is None else ()
@@ -82,8 +82,11 @@ def _operations(graph: "Graph") -> "Operations | None":
 
 
 def _due(graph: "Graph", branch: str) -> tuple[str, ...]:
-    """The tables that `optimize` would improve; none of those that can't be looked at."""
-    return tuple(one.table_key for one in graph.optimize(branch=branch, dry_run=True).due)
+    """The tables that `optimize` would improve; none of those that can't be looked at, or that are others' to keep."""
+    try:
+        return tuple(one.table_key for one in graph.optimize(branch=branch, dry_run=True).due)
+    except omnigraph.DeniedError:
+        return ()
 
 
 def _notes(operations: "Operations | None", due: tuple[str, ...]) -> str:

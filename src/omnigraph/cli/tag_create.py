@@ -2,27 +2,26 @@
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import json_option, name_and_uri, opened_graph, place_options
 from omnigraph.cli.render import print_json, print_text
 
 
 @click.command("create")
 @click.argument("name")
-@click.argument("ref", required=False, default="main", metavar="[REF]")
-@click.argument("uri", required=False)
-@store_option
+@click.argument("words", nargs=-1, metavar="[REF] [URI]")
+@place_options
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the tag is by.")
 @json_option
-def command(*, name: str, ref: str, uri: str | None, store: str | None, actor: str, as_json: bool) -> int:
+def command(*, name: str, words: tuple[str, ...], store: str | None, actor: str, as_json: bool) -> int:
     """Name a state: a branch's newest, a commit, a time.
 
     REF is a branch, a commit's id, another tag, or BRANCH@COMMIT or BRANCH@TIME; main's newest unless given. The tag
     can be asked for wherever a commit's id can, and cleanup keeps what it names, also when its branch is deleted. Names
     are as those of branches, and none that a branch has.
     """
-    graph = omnigraph.open_graph(chosen_graph(uri, store))
-    tag = graph.tags.create(name, ref, actor=actor)
+    ref, uri = name_and_uri(words, store, "REF")
+    graph = opened_graph(uri, store)
+    tag = graph.tags.create(name, ref or "main", actor=actor)
     if as_json:
         print_json({"uri": graph.uri, **tag.to_json()})
     else:

@@ -2,21 +2,20 @@
 
 import click
 
-import omnigraph
 from omnigraph.cli.confirm import confirm_on_remote
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import chosen_place, json_option, opened_graph, place_options
 from omnigraph.cli.render import print_json, print_text
 
 
 @click.command("delete")
 @click.argument("name")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @click.option("--yes", "is_sure", is_flag=True, help="Don't ask before a tag on a remote store is deleted.")
 @json_option
 def command(name: str, uri: str | None, store: str | None, is_sure: bool, as_json: bool) -> int:
     """Delete a tag; its commit may be cleaned up then."""
-    target = chosen_graph(uri, store)
+    target = chosen_place(uri, store)
     if not is_sure:
         confirm_on_remote(
             target,
@@ -24,7 +23,7 @@ def command(name: str, uri: str | None, store: str | None, is_sure: bool, as_jso
             question=f"Delete the tag `{name}` of {target}?",
             otherwise="nothing is deleted",
         )
-    graph = omnigraph.open_graph(target)
+    graph = opened_graph(uri, store)
     tag = graph.tags.delete(name)
     if as_json:
         print_json({"uri": graph.uri, "deleted": tag.to_json()})

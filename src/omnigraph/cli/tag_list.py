@@ -2,21 +2,20 @@
 
 import click
 
-import omnigraph
-from omnigraph.cli.options import chosen_graph, json_option, store_option
+from omnigraph.cli.options import json_option, opened_graph, place_options
 from omnigraph.cli.render import print_json, print_text, table_text
 
 
 @click.command("list")
 @click.argument("uri", required=False)
-@store_option
+@place_options
 @json_option
 def command(uri: str | None, store: str | None, as_json: bool) -> int:
     """List the tags of a graph.
 
     Each with its commit, and the branch that this was made on, which may have been deleted since.
     """
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = opened_graph(uri, store, read_only=True)
     tags = graph.tags.list()
     if as_json:
         print_json({"uri": graph.uri, "tags": [tag.to_json() for tag in tags]})

@@ -106,26 +106,20 @@ class Result:
         for start in range(0, self.row_count, size):
             yield self._answer.fetch(start, start + size)
 
+    def part(self, start: int, stop: int) -> pa.RecordBatch:
+        """The rows from `start` to before `stop`, as far as there are any: only they are fetched."""
+        if self._table is not None or self._answer is None:
+            found = self.to_arrow().slice(start, max(0, stop - start)).combine_chunks().to_batches()
+            return found[0] if found else pa.RecordBatch.from_pylist([], schema=self.schema)
+        return self._answer.fetch(min(start, self.row_count), max(start, min(stop, self.row_count)))
+
     def to_arrow(self) -> pa.Table:
         """All rows, as Arrow's table. A node or edge is a struct; DateTime is in microseconds, UTC."""
         with self._lock:
             if self._table is None:
                 assert self._answer is not None  # noqa: S101 - a copy has its table
-                self._table = self._fetch_all(self._answer.frame.reading.budget)
+                self._table = _whole(self, self._answer.frame.reading.budget)
             return self._table
-
-    def _fetch_all(self, budget: Budget) -> pa.Table:
-        found, claimed = [], 0
-        try:
-            for batch in self.batches():
-                nbytes = batch.nbytes
-                budget.claim(nbytes, f"the result of {self.row_count:,} rows")
-                claimed += nbytes
-                found.append(batch)
-        finally:
-            budget.release(claimed)
-        whole = pa.Table.from_batches(found, schema=self.schema)
-        return whole if len(found) < 2 else whole.combine_chunks()
 
     def to_pandas(self) -> "pd.DataFrame":
         """All rows, as a data frame. Integers and Bool have pandas' nullable types, so null never makes them floats.
@@ -204,3 +198,18 @@ class Result:
             ResultFormatError: There is no such format.
         """
         write_batches(self.schema, self.batches(), chosen_format(format), out)
+
+
+def _whole(result: Result, budget: Budget) -> pa.Table:
+    """All rows of a result, within its budget."""
+    found, claimed = [], 0
+    try:
+        for batch in result.batches():
+            nbytes = batch.nbytes
+            budget.claim(nbytes, f"the result of {result.row_count:,} rows")
+            claimed += nbytes
+            found.append(batch)
+    finally:
+        budget.release(claimed)
+    whole = pa.Table.from_batches(found, schema=result.schema)
+    return whole if len(found) < 2 else whole.combine_chunks()

@@ -210,7 +210,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         )
         return verbs.explain.explain(self._session, call, analyze=analyze, budget=budget)
 
-    def mutate(
+    def mutate(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
@@ -221,12 +221,14 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | None = None,
+        budget: Budget | None = None,
     ) -> "MutationResult":
         """Run the mutation of that name, or the only one of the text: all of it in one commit, or nothing.
 
         With an `idempotency_key` that a commit of this actor already has, nothing is done and the answer is what it
         was then; KeyReusedError if that commit is no mutation's.
-        With `if_commit`, nothing is done unless that commit is still the newest.
+        With `if_commit`, nothing is done unless that commit is still the newest. Whoever wants to bound or cancel it
+        hands in a `budget`, which counts until it is published.
 
         Raises:
             SourceError: The text has mistakes.
@@ -236,6 +238,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             BlobSourceError: A Blob is given by a URI that the settings don't allow, or that can't be read.
             BranchMissingError: There is no such branch.
             ConflictError: Somebody else changed what this relied on: read again and retry.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was done.
         """
         call = verbs.mutate.MutationCall(
             source=_source(source),
@@ -245,6 +248,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             message=message,
             idempotency_key=idempotency_key,
             if_commit=if_commit,
+            budget=budget,
         )
         return verbs.mutate.mutate(self._session.on(branch), call)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.history import CommitPage
     from omnigraph.ops.merge_result import MergeResult, Strategy
     from omnigraph.ops.schema_apply import SchemaResult
+    from omnigraph.ops.states import AcceptedSchema
     from omnigraph.schema.steps import MigrationPlan
 
 
@@ -41,6 +42,16 @@ class HistoryVerbs:
             CommitMissingError: The branch's history has no such commit, or nothing that early.
         """
         return verbs.states.show_state(self._session, branch=branch, commit_id=snapshot, at=at)
+
+    def accepted_schema(
+        self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
+    ) -> "AcceptedSchema":
+        """The schema of a state: the newest of a branch, or that of a commit's id, or that of an instant.
+
+        Raises:
+            BranchMissingError, CommitMissingError: There is no such state.
+        """
+        return verbs.states.show_schema(self._session, branch=branch, commit_id=snapshot, at=at)
 
     @property
     def branches(self) -> GraphBranches:
@@ -177,7 +188,8 @@ class HistoryVerbs:
         Raises:
             BadArgumentError: The two are one branch, or there is no such strategy.
             BranchMissingError, BranchGoneError: One of the branches is not there, or not any more.
-            MergeBaseGoneError: What the two have in common can't be told any more: its commits are gone.
+            MergeBaseGoneError, MergeBaseDroppedError: What the two have in common can't be told any more: its commits
+                are gone, or data of it was dropped for good.
             ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or another branch
                 was merged into it; or others kept writing the same tables.
         """

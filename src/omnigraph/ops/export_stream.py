@@ -17,6 +17,8 @@ class ExportStream:
     commit_id: str
     """The commit whose state it shows."""
     pieces: Iterator[bytes]
+    types: tuple[str, ...] = ()
+    """The types that it is of, in their order; there may be no row of one."""
 
     def __iter__(self) -> Iterator[bytes]:
         return self.pieces
@@ -37,4 +39,5 @@ def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | N
         for rows in ordered_rows(tables.table(type_.table_key), type_)
         for piece in large_pieces(json_lines(type_, rows))
     )
-    return ExportStream(commit_id=snapshot.commit.id, pieces=pieces)
+    names = tuple(type_.name for type_ in chosen)
+    return ExportStream(commit_id=snapshot.commit.id, pieces=pieces, types=names)

@@ -10,6 +10,8 @@ from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.ops.load_inputs import LoadInput
 from omnigraph.schema.catalog import Catalog
 
+PUBLISHING = "publish"
+"""The last phase of a load: from here on it may be done."""
 _REJECTED = "rejected"
 _WHOLE = ""
 """In a commit's summary, the name that no type has: what is said of the load as a whole, its mode too."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 from omnigraph.engine.bulk.incoming import Incoming
 from omnigraph.engine.bulk.merging import merged_batches
 from omnigraph.engine.writing.blob_claims import redeemed
-from omnigraph.ops.load_call import LoadCall, TypeCounts
+from omnigraph.ops.load_call import PUBLISHING, LoadCall, TypeCounts
 from omnigraph.ops.write import TableWrite
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.staging import RowStream
@@ -63,4 +63,4 @@ class Writer:
             yield batch
         self._open -= 1
         if not self._open:
-            self._call.tell("publish", self._rows)
+            self._call.tell(PUBLISHING, self._rows)

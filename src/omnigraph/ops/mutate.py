@@ -13,6 +13,7 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import Commit
 from omnigraph.commit.repeats import earlier_try
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.search.asked import check_asked
 from omnigraph.engine.view import View
@@ -71,6 +72,13 @@ class MutationCall:
     message: str | None = None
     idempotency_key: str | None = None
     if_commit: str | None = None
+    budget: Budget | None = None
+    """The time and memory that it may use; once it is published, neither counts any more."""
+
+    def check(self) -> None:
+        """QueryTimeoutError or QueryCancelledError when it may not go on."""
+        if self.budget is not None:
+            self.budget.check()
 
 
 def mutate(session: Session, call: MutationCall) -> MutationResult:
@@ -84,6 +92,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
         ConstraintError: The result would break the schema.
         ConflictError: Somebody else changed what this relied on, or `if_commit` is not the head.
         KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was done.
     """
     session.allow(Action.CHANGE, signed=call.actor)
     if session.is_read_only:
@@ -116,9 +125,11 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
     if call.if_commit is not None and call.if_commit != snapshot.commit.id:
         raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
     pending = Pending(View(catalog, session.tables(snapshot)), session.blob_sources)
-    read = run_statements(query, pending, inputs, session.runtime.ids)
+    read = run_statements(query, pending, inputs, session.runtime.ids, call.check)
+    _check_size(call, pending)
     checked = check_constraints(pending)
     affected = pending.affected()
+    call.check()  # from here on it is done, or not, whatever it takes
     done = write_tables(
         session,
         [_write(table) for table in pending.touched],
@@ -137,6 +148,14 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
             query_name=query.name, branch=snapshot.branch, commit_id=None, affected_nodes=0, affected_edges=0
         )
     return _result(query.name, snapshot.branch, done.commit)
+
+
+def _check_size(call: MutationCall, pending: Pending) -> None:
+    """QueryMemoryError when the rows that it writes need more memory than it may use."""
+    if call.budget is not None:
+        size = sum(table.rows.nbytes for table in pending.touched)
+        call.budget.claim(size, "what the mutation writes")
+        call.budget.release(size)  # whoever tries again has them once
 
 
 def _planned(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:

@@ -8,7 +8,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.store import Store
 from omnigraph.storage.uri import parse_uri
-from omnigraph.telemetry import log
+from omnigraph.telemetry import RECOVERIES, log
 
 
 def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived: bool | None = None) -> Session:
@@ -45,8 +45,11 @@ def heal(session: Session, head: Head) -> Report | None:
     """
     try:
         session.branches.finish_deletions(head)
-        return recover(session.store, session.branches.main)
+        report = recover(session.store, session.branches.main)
     except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
         is_bug = not isinstance(error, OmnigraphError)
         log.warning("recovery of %s did not run: %s", session.uri, error, exc_info=is_bug)
         return None
+    for outcome in ("rolled_forward", "rolled_back", "failed"):
+        RECOVERIES.settled(session.uri, outcome, len(getattr(report, outcome)))
+    return report

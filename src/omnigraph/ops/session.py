@@ -4,10 +4,12 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.branches import Branches
+from omnigraph.commit.collected import collected_meanwhile
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
@@ -73,6 +75,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.branches = Branches(self.log)
+        self.handles.explain = partial(collected_meanwhile, self.branches)
         is_kept = not self.is_read_only if self.keep_derived is None else self.keep_derived
         derived = DerivedObjects(self.store, is_read_only=not is_kept)
         self.reads = ReadCache(self.store.runtime.options, derived)
@@ -198,7 +201,7 @@ class Session:
                 head = self._looked(ManifestLog.newest_readable)
                 snapshot = at_version(self.log, head, int(name))
                 return holder(self.log, head, snapshot), snapshot
-            raise CommitMissingError(name, self.log.branch) from None
+            raise CommitMissingError(name, self.log.branch, is_snapshot=True) from None
         self.allow(Action.READ, record.branch)
         log = self.branches.journal(record.branch, record.path)
         return log, at_commit(log, log.last(), record.commit_id)
@@ -222,7 +225,8 @@ class Session:
         except BranchMissingError as error:
             self.allow(Action.READ, branch)  # whoever may not read it does not learn that it is not there
             known = tuple(name for name in error.known if _may_read(self, name))
-            raise BranchMissingError(branch, known, closest(branch, known)) from None
+            is_tag = any(tag.name == branch and _may_read(self, tag.branch) for tag in self.branches.tags.records())
+            raise BranchMissingError(branch, known, closest(branch, known), branch if is_tag else None) from None
 
 
 def _may_read(session: Session, branch: str) -> bool:

@@ -1,5 +1,6 @@
 """The statements of a mutation, run one after the other over what is pending."""
 
+from collections.abc import Callable
 from typing import assert_never
 
 import pyarrow as pa
@@ -20,10 +21,13 @@ from omnigraph.schema.types import Scalar
 from omnigraph.storage.dataset import Table
 
 
-def run_statements(query: MutationQuery, pending: Pending, inputs: Inputs, ids: Ids) -> list[Requirement]:
-    """Make the query's effects pending, and return what the choice of rows relied on."""
+def run_statements(
+    query: MutationQuery, pending: Pending, inputs: Inputs, ids: Ids, check: Callable[[], None]
+) -> list[Requirement]:
+    """Make the query's effects pending, and return what the choice of rows relied on; `check` may end it in between."""
     read: list[Requirement] = []
     for statement in query.statements:
+        check()
         table = pending.of(pending.view.type(statement.type.name))
         match statement:
             case InsertNode() | InsertEdge():
@@ -36,6 +40,7 @@ def run_statements(query: MutationQuery, pending: Pending, inputs: Inputs, ids: 
                 assert_never(statement)
     if any(isinstance(statement, Delete) for statement in query.statements):
         cascade(pending)
+    check()
     return read
 
 

@@ -40,7 +40,7 @@ def check_unique(table: PendingTable, findings: Findings) -> None:
         for row, holder in sorted(clashes.items()):
             row_id = group.column(ID)[row].as_py()
             message = unique_message(table.type, columns, row_of(values, row), holder, row_id)
-            findings.add("unique", table.type.name, row_id, message)
+            findings.add("unique", table.type.name, row_id, message, tuple(columns), holder)
         # Rows that can't have been committed before are no one's own yet, so they need no naming.
         known = tuple(sorted({*table.known_ids, *table.deleted}))
         findings.requirements.append(

@@ -37,7 +37,7 @@ def check_values(type_: AnyType, rows: pa.Table, findings: Findings) -> None:
     if broken:
         ids = rows.column(ID).take(pa.array([one.row for one in broken])).to_pylist()
         for one, row_id in zip(broken, ids, strict=True):
-            findings.add(one.rule, type_.name, row_id, one.message)
+            findings.add(one.rule, type_.name, row_id, one.message, (one.property,))
 
 
 def broken_values(type_: AnyType, rows: pa.Table) -> list[BrokenValue]:

@@ -20,6 +20,10 @@ class ConstraintViolation:
     type: str
     id: str | None
     message: str
+    properties: tuple[str, ...] = ()
+    """What the rule is about, where it is about values of the row."""
+    holder: str | None = None
+    """The id of another row that has these values, where they have to be unique."""
 
 
 class ConstraintError(OmnigraphError):
@@ -51,9 +55,19 @@ class Findings:
     requirements: list[Requirement] = field(default_factory=list)
     violations: list[ConstraintViolation] = field(default_factory=list)
 
-    def add(self, rule: str, type_: str, row_id: str | None, message: str) -> None:
+    def add(
+        self,
+        rule: str,
+        type_: str,
+        row_id: str | None,
+        message: str,
+        properties: tuple[str, ...] = (),
+        holder: str | None = None,
+    ) -> None:
         """One more violation."""
-        self.violations.append(ConstraintViolation(rule=rule, type=type_, id=row_id, message=message))
+        self.violations.append(
+            ConstraintViolation(rule=rule, type=type_, id=row_id, message=message, properties=properties, holder=holder)
+        )
 
     def require(self) -> tuple[Requirement, ...]:
         """The requirements, or ConstraintError with the first violations."""

@@ -1,0 +1,99 @@
+"""What the help of each command shows as examples, by the module that the command is in. A test parses all of them."""
+
+# fmt: off
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "branch_create": (
+        "omnigraph branch create review/ages people.omni",
+        "omnigraph branch create before-the-load people.omni --at 2026-01-31T12:00:00Z",
+    ),
+    "branch_delete": ("omnigraph branch delete review/ages people.omni",),
+    "branch_list": ("omnigraph branch list people.omni --json",),
+    "branch_merge": (
+        "omnigraph branch merge review/ages people.omni --dry-run",
+        "omnigraph branch merge review/ages people.omni --strategy theirs --as ada",
+    ),
+    "changes": (
+        "omnigraph changes people.omni --since 01KE0000000000000000000002 --type Person",
+        "omnigraph changes people.omni --follow --format jsonl",
+    ),
+    "check": ("omnigraph check people.omni", "omnigraph check people.omni --quick --branch main"),
+    "cleanup": (
+        "omnigraph cleanup people.omni --keep 10",
+        "omnigraph cleanup people.omni --older-than 7d --confirm",
+    ),
+    "clone": ("omnigraph clone people.omni s3://backups/people",),
+    "commit_list": ("omnigraph commit list people.omni --filter actor=ada --limit 20",),
+    "commit_show": ("omnigraph commit show 01KE0000000000000000000002 people.omni --stat",),
+    "completion": (
+        "omnigraph completion bash > ~/.local/share/bash-completion/completions/omnigraph",
+        "omnigraph completion fish > ~/.config/fish/completions/omnigraph.fish",
+    ),
+    "demo": ("omnigraph demo --small", "omnigraph demo tour --engine local"),
+    "diff": (
+        "omnigraph diff main review/ages people.omni",
+        "omnigraph diff 01KE0000000000000000000002 main people.omni --type Person --format jsonl",
+    ),
+    "embed": ("OMNIGRAPH_EMBED_PROVIDER=hash omnigraph embed people.omni --type Person --batch 1000",),
+    "explain": (
+        "omnigraph explain friends people.omni --query people.gq --param name=Ada --analyze",
+        "omnigraph explain friends --query people.gq --schema people.pg",
+    ),
+    "export": (
+        "omnigraph export people.omni --type Person > people.jsonl",
+        "omnigraph export people.omni --format parquet --output backup --at 2026-01-31T12:00:00Z",
+    ),
+    "fmt": ("omnigraph fmt people.pg people.gq", "omnigraph fmt --check people.gq"),
+    "history": ("omnigraph history Person Ada people.omni --limit 5",),
+    "indexes": ("omnigraph indexes people.omni",),
+    "init": ("omnigraph init people.omni --schema people.pg --as ada",),
+    "lint": ("omnigraph lint --schema people.pg --query people.gq",),
+    "load": (
+        "omnigraph load people.omni --mode append --data people.jsonl --as ada",
+        "omnigraph load people.omni --mode merge --node Person=people.csv --map Person.name=full_name",
+        "omnigraph load people.omni --mode append --edge 'Knows=knows/*.parquet' --engine spark --on-error rejected",
+    ),
+    "mcp": ("omnigraph mcp people.omni",),
+    "mutate": (
+        "omnigraph mutate birthday people.omni --query people.gq --param name=Ada --param age=37 --as ada",
+        "omnigraph mutate people.omni -e 'query q() { delete Person where name = \"Ada\" }'",
+    ),
+    "optimize": ("omnigraph optimize people.omni", "omnigraph optimize people.omni --auto --every 300 --budget 5"),
+    "policy_check": ("omnigraph policy check policies",),
+    "policy_explain": (
+        "omnigraph policy explain policies --actor ada --group team --action change --graph people --branch main",
+    ),
+    "query": (
+        "omnigraph query friends people.omni --query people.gq --param name=Ada",
+        "omnigraph query people.omni -e 'query q() { match { $p: Person } return { $p.name } }' --format csv",
+        "omnigraph query friends people.omni --query people.gq --params '{\"name\": \"Ada\"}' --snapshot v1",
+        "omnigraph query friends --server https://graphs.example --graph people --query people.gq --param name=Ada",
+    ),
+    "repair": ("omnigraph repair people.omni", "omnigraph repair people.omni --confirm --as ada"),
+    "schema_apply": ("omnigraph schema apply people.omni --schema next.pg --as ada",),
+    "schema_plan": (
+        "omnigraph schema plan people.omni --schema next.pg",
+        "omnigraph schema plan --from people.pg --schema next.pg",
+    ),
+    "schema_show": ("omnigraph schema show people.omni --at 2026-01-31T12:00:00Z",),
+    "serve": (
+        "omnigraph serve --config omnigraph.toml --check",
+        "omnigraph serve people=people.omni --bind 127.0.0.1:8080 --unauthenticated",
+    ),
+    "snapshot": ("omnigraph snapshot people.omni --json",),
+    "spark_sql": ("omnigraph spark sql 'select role, count(*) from Person group by role' people.omni",),
+    "tag_create": ("omnigraph tag create v1 main people.omni --as ada",),
+    "tag_delete": ("omnigraph tag delete v1 people.omni",),
+    "tag_list": ("omnigraph tag list people.omni",),
+    "token_new": ("omnigraph token new ada --group team --expires 2036-01-01T00:00:00Z > ada.txt",),
+    "version": ("omnigraph version --json",),
+}
+# fmt: on
+
+
+def examples_text(module: str) -> str | None:
+    """The end of a command's help; the mark in front keeps its lines as they are."""
+    lines = EXAMPLES.get(module.rpartition(".")[2])
+    if not lines:
+        return None
+    title = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(["\b", title, *(f"  {line}" for line in lines)])

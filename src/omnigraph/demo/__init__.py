@@ -1,0 +1,1 @@
+"""The guided tour: a data set that is made up, a story told by real commands, and what each of them cost."""

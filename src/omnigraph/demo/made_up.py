@@ -1,0 +1,302 @@
+"""A data set that could be true: people, companies and papers, with texts, vectors and communities. Seeded.
+
+All of it is drawn column by column; the same size and seed give the same rows everywhere.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.engine.embedders.hashing import HashProvider
+
+VECTOR_SIZE = 96
+_SECTORS = ("software", "health", "energy", "finance", "research")
+_NOW = 2026
+EMPLOYED = 100
+"""So many people, the first ones, have a job whatever is drawn."""
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How many rows of each type."""
+
+    people: int
+    companies: int
+    papers: int
+    knows: int
+    works_at: int
+    wrote: int
+    cites: int
+
+    @property
+    def nodes(self) -> int:
+        """All of them."""
+        return self.people + self.companies + self.papers
+
+    @property
+    def edges(self) -> int:
+        """All of them."""
+        return self.knows + self.works_at + self.wrote + self.cites
+
+
+FULL = Size(
+    people=121_000, companies=2_400, papers=76_600, knows=430_000, works_at=100_000, wrote=190_000, cites=280_000
+)
+SMALL = Size(people=1_210, companies=24, papers=766, knows=4_300, works_at=1_000, wrote=1_900, cites=2_800)
+
+
+class MadeUp:
+    """The rows of each type as tables, each made when it is first asked for."""
+
+    def __init__(self, size: Size, *, seed: int = 20_260_105) -> None:
+        self.size = size
+        self._seed = seed
+        words = tomllib.loads(resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))
+        self._fields = list(words.pop("fields").items())
+        self._words: dict[str, pa.Array] = {name: pa.array(some) for name, some in words.items()}
+        self._templates: dict[str, list[str]] = words
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Every table by the name of its type, node types first."""
+        return {
+            "Person": self.person,
+            "Company": self.company,
+            "Paper": self.paper,
+            "Knows": self.knows,
+            "WorksAt": self.works_at,
+            "Wrote": self.wrote,
+            "Cites": self.cites,
+        }
+
+    @cached_property
+    def person(self) -> pa.Table:
+        """Handles are the name and a number where a name is there more than once."""
+        draw, number = self._draw("person"), self.size.people
+        first, last = (draw.integers(len(self._words[one]), size=number) for one in ("first_names", "last_names"))
+        names = [self._words["first_names"].take(first), self._words["last_names"].take(last)]
+        rank = _rank_within(first * len(self._words["last_names"]) + last)
+        numbers = pc.if_else(pa.array(rank > 0), pc.cast(pa.array(rank + 1), pa.string()), "")
+        lower = [pc.utf8_lower(part) for part in names]
+        handle = pc.binary_join_element_wise(pc.binary_join_element_wise(*lower, "."), numbers, "")
+        return pa.table(
+            {
+                "handle": handle,
+                "name": pc.binary_join_element_wise(*names, " "),
+                "field": self._field_names.take(self._field_of_person),
+                "born": pa.array(draw.integers(1940, 2002, size=number), pa.int32()),
+            }
+        )
+
+    @cached_property
+    def company(self) -> pa.Table:
+        """Names are pairs of words, each pair once."""
+        draw, number = self._draw("company"), self.size.companies
+        heads, tails = self._words["company_heads"], self._words["company_tails"]
+        pairs = draw.permutation(len(heads) * len(tails))[:number]
+        return pa.table(
+            {
+                "name": pc.binary_join_element_wise(
+                    heads.take(pairs // len(tails)), tails.take(pairs % len(tails)), " "
+                ),
+                "city": self._words["cities"].take(draw.integers(len(self._words["cities"]), size=number)),
+                "sector": pa.array(_SECTORS).take(draw.integers(len(_SECTORS), size=number)),
+                "founded": pa.array(draw.integers(1900, 2024, size=number), pa.int32()),
+            }
+        )
+
+    @cached_property
+    def paper(self) -> pa.Table:
+        """Papers by year; abstracts are sentences about terms of the paper's field, and vectors are made from them."""
+        draw, number = self._draw("paper"), self.size.papers
+        abstract = pc.binary_join_element_wise(
+            self._sentences("openings", draw),
+            self._sentences("middles", draw),
+            self._sentences("middles", draw),
+            self._sentences("endings", draw),
+            " ",
+        )
+        title = self._sentences("titles", draw)
+        vectors = HashProvider().embed(abstract.to_pylist(), VECTOR_SIZE)
+        serial = pc.utf8_lpad(pc.cast(pa.array(np.arange(number)), pa.string()), 6, "0")
+        year = pc.cast(pa.array(self._year_of_paper), pa.string())
+        return pa.table(
+            {
+                "doi": pc.binary_join_element_wise("10.5555/", year, ".", serial, ""),
+                "title": pc.utf8_capitalize(title),
+                "abstract": abstract,
+                "meaning": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), VECTOR_SIZE),
+                "field": self._field_names.take(self._field_of_paper),
+                "year": pa.array(self._year_of_paper, pa.int32()),
+            }
+        )
+
+    @cached_property
+    def knows(self) -> pa.Table:
+        """Most acquaintances are of one's own field, and few people have many."""
+        draw, number = self._draw("knows"), self.size.knows
+        source, target = _distinct_pairs(
+            lambda most: self._acquaintances(draw, most), number, self.size.people, is_loop_free=True, draw=draw
+        )
+        return self._edges("handle", self.person, source, "handle", self.person, target).append_column(
+            "since", pa.array(draw.integers(1990, _NOW, size=number), pa.int32())
+        )
+
+    @cached_property
+    def works_at(self) -> pa.Table:
+        """At most one job for everybody; few companies are large. The first people all have one."""
+        draw, number = self._draw("works_at"), self.size.works_at
+        first = min(EMPLOYED, number)
+        others = draw.permutation(np.arange(first, self.size.people))[: number - first]
+        people = np.sort(np.concatenate([np.arange(first), others]))
+        companies = _favourites(draw, number, self.size.companies, 1.6)
+        jobs = self._edges("handle", self.person, people, "name", self.company, companies)
+        roles = self._words["roles"]
+        return jobs.append_column("role", roles.take(draw.integers(len(roles), size=number))).append_column(
+            "since", pa.array(draw.integers(1995, _NOW, size=number), pa.int32())
+        )
+
+    @cached_property
+    def wrote(self) -> pa.Table:
+        """Every paper has an author of its field, and most have more."""
+        draw, number, papers = self._draw("wrote"), self.size.wrote, self.size.papers
+
+        def authored(most: int) -> tuple[Numbers, Numbers]:
+            paper = np.concatenate([np.arange(papers), draw.integers(papers, size=most - papers)])
+            return self._peers(draw, self._field_of_paper[paper]), paper
+
+        # First authors come first, and stay when the rest is cut to the number that is wanted.
+        person, paper = _distinct_pairs(authored, number, papers, is_loop_free=False, draw=None)
+        place = pa.array(_rank_within(paper) + 1, pa.int32())
+        return self._edges("handle", self.person, person, "doi", self.paper, paper).append_column("place", place)
+
+    @cached_property
+    def cites(self) -> pa.Table:
+        """Papers cite older ones, mostly of their field and rather recent."""
+        draw, number, papers = self._draw("cites"), self.size.cites, self.size.papers
+
+        def cited(most: int) -> tuple[Numbers, Numbers]:
+            source = draw.integers(papers // 50, papers, size=most)
+            back = np.floor(source * draw.power(4, size=most)).astype(np.int64)
+            # The nearest paper of the same field at or before that place, unless it is a citation across fields.
+            field = self._field_of_paper[source]
+            order, starts = _grouped(self._field_of_paper, len(self._fields))
+            keys = self._field_of_paper[order] * papers + order
+            same = np.searchsorted(keys, field * papers + back, side="right") - 1
+            same = order[np.maximum(same, starts[field])]
+            target = np.where(draw.random(most) < 0.85, same, back)
+            older = target < source
+            return source[older], target[older]
+
+        source, target = _distinct_pairs(cited, number, papers, is_loop_free=True, draw=draw)
+        return self._edges("doi", self.paper, source, "doi", self.paper, target)
+
+    @property
+    def _field_names(self) -> pa.Array:
+        return pa.array([name for name, _ in self._fields])
+
+    @cached_property
+    def _field_of_person(self) -> Numbers:
+        return self._draw("fields of people").integers(len(self._fields), size=self.size.people)
+
+    @cached_property
+    def _field_of_paper(self) -> Numbers:
+        return self._draw("fields of papers").integers(len(self._fields), size=self.size.papers)
+
+    @cached_property
+    def _year_of_paper(self) -> Numbers:
+        recent = self._draw("years").power(3, size=self.size.papers)
+        return np.sort(1970 + np.floor(recent * (_NOW - 1970)).astype(np.int64))
+
+    def _draw(self, what: str) -> np.random.Generator:
+        """A stream of its own for each table, so that one does not depend on another's size."""
+        return np.random.default_rng([self._seed, *what.encode()])
+
+    def _sentences(self, kind: str, draw: np.random.Generator) -> pa.Array:
+        """A sentence for each paper, about two different terms of its field."""
+        number = self.size.papers
+        terms = np.array([term for _, some in self._fields for term in some])
+        per_field = len(terms) // len(self._fields)
+        base = self._field_of_paper * per_field
+        one = draw.integers(per_field, size=number)
+        other = (one + draw.integers(1, per_field, size=number)) % per_field
+        form = draw.integers(len(self._templates[kind]), size=number)
+        # Every sentence that there can be, once; then each paper takes its own.
+        made = np.array(
+            [
+                template.format(terms[first], terms[first // per_field * per_field + second])
+                for template in self._templates[kind]
+                for first in range(len(terms))
+                for second in range(per_field)
+            ]
+        )
+        return pa.array(made[(form * len(terms) + base + one) * per_field + other])
+
+    def _acquaintances(self, draw: np.random.Generator, most: int) -> tuple[Numbers, Numbers]:
+        source = _favourites(draw, most, self.size.people, 1.3)
+        near = self._peers(draw, self._field_of_person[source])
+        far = draw.integers(self.size.people, size=most)
+        return source, np.where(draw.random(most) < 0.8, near, far)
+
+    def _peers(self, draw: np.random.Generator, fields: Numbers) -> Numbers:
+        """Somebody of each field; few people are taken often."""
+        order, starts = _grouped(self._field_of_person, len(self._fields))
+        sizes = np.diff(starts)[fields]
+        return order[starts[fields] + np.floor(draw.power(0.7, size=len(fields)) * sizes).astype(np.int64)]
+
+    def _edges(
+        self, from_key: str, from_: pa.Table, source: Numbers, to_key: str, to: pa.Table, target: Numbers
+    ) -> pa.Table:
+        return pa.table({"from": from_[from_key].take(source), "to": to[to_key].take(target)}).combine_chunks()
+
+
+def _favourites(draw: np.random.Generator, number: int, among: int, skew: float) -> Numbers:
+    """Draws of which a few are taken often: the place in a shuffled order follows a power of a uniform draw."""
+    places = np.floor(draw.random(number) ** skew * among).astype(np.int64)
+    return draw.permutation(among)[places]
+
+
+def _grouped(labels: Numbers, groups: int) -> tuple[Numbers, Numbers]:
+    """The positions of each label one after the other, and where each label's begin."""
+    order = np.argsort(labels, kind="stable")
+    return order, np.searchsorted(labels[order], np.arange(groups + 1))
+
+
+def _rank_within(labels: Numbers) -> Numbers:
+    """For each place, how often its label stood before."""
+    order = np.argsort(labels, kind="stable")
+    _, first, inverse = np.unique(labels[order], return_index=True, return_inverse=True)
+    ranks = np.empty(len(labels), np.int64)
+    ranks[order] = np.arange(len(labels)) - first[inverse]
+    return ranks
+
+
+class _Pairs(Protocol):
+    def __call__(self, most: int, /) -> tuple[Numbers, Numbers]:
+        """About so many pairs, of which some may be the same."""
+        ...
+
+
+def _distinct_pairs(
+    make: _Pairs, number: int, among: int, *, is_loop_free: bool, draw: np.random.Generator | None
+) -> tuple[Numbers, Numbers]:
+    """Exactly so many different pairs; any of those made with `draw`, the first without."""
+    most = int(number * 1.25) + 64
+    while True:
+        one, other = make(most)
+        if is_loop_free:
+            keep = one != other
+            one, other = one[keep], other[keep]
+        _, places = np.unique(one * among + other, return_index=True)
+        if len(places) >= number:
+            chosen = np.sort(places if draw is None else draw.permutation(places)[:number])[:number]
+            return one[chosen], other[chosen]
+        most = int(most * 1.5)
