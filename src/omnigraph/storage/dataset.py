@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.handles import Handles, read_errors
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.requests import counted
+from omnigraph.storage.taking import rows_taken
 
 ADDRESS = "_rowaddr"
 """The column that `with_address` adds: `fragment << 32 | offset`, offsets counted over deleted rows too."""
@@ -152,9 +154,15 @@ class Table:
     def take(self, positions: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these positions among those that live, in that order."""
         dataset = self.handles.open(self.path, self.version)
-        wanted = positions if isinstance(positions, pa.Array) else list(positions)
+        wanted = positions if isinstance(positions, pa.Array) else pa.array(positions, pa.int64())
+        names = dataset.schema.names if columns is None else list(columns)
         with self._reading():
-            return dataset.take(wanted, columns=None if columns is None else list(columns))
+            if any(fragment.deleted for fragment in self.fragments()):
+                scanned = [name for name in names if name == ADDRESS or is_blob(dataset.schema.field(name))]
+                found = rows_taken(dataset, np.asarray(wanted.to_numpy(), np.int64), names, scanned)
+                if found is not None:
+                    return found
+            return dataset.take(wanted, columns=names)
 
     def take_with_blobs(self, positions: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """The rows at these positions among those that live, in that order, each blob as its bytes."""
