@@ -3,8 +3,12 @@
 Nodes and edges come from graph JSONL and from Parquet; the yardstick reads the same data with Spark's own readers (of
 JSONL, one file per type, by a schema) and writes Parquet. Absolute times belong to the machine, and so do ratios of
 wall times on a busy one: processor seconds of all processes (driver, JVM, Python workers) stand beside them. Memory is
-the peak of each process, of rows and ten times as many. Merges change one row in a hundred, which the driver does, and
-every other row, which executors do. `--nodes N --edges M --rounds R --tenfold` as you like.
+the peak of each process, of rows and ten times as many; inputs are made by another process, whose memory is no load's.
+Merges change one row in a hundred, which the driver does, and every other row, which executors do: the latter also with
+a bad record, which is left out.
+
+Without arguments 1M and 10M rows; `--full`: 2.5M and 25M (5M nodes, 20M edges). `--nodes N --edges M --rounds R
+--alone` as you like. Everything is told as soon as it is known, and all files go, also when it is interrupted.
 """
 
 import argparse
@@ -16,8 +20,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +45,7 @@ from omnigraph.spark.session import session as spark_session
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 SECONDS_BETWEEN = 0.05
+T = TypeVar("T")
 
 
 # --- what processes use --------------------------------------------------------------------------------
@@ -80,21 +88,20 @@ class Watch:
         for place in Path("/proc").iterdir():
             if place.name.isdigit():
                 try:
-                    text = (place / "stat").read_text()
+                    words = (place / "stat").read_text().rpartition(")")[2].split()
                     pages = int((place / "statm").read_text().split()[1])
                 except OSError:
                     continue
-                name, _, rest = text.partition("(")[2].rpartition(")")[0], None, text.rpartition(")")[2].split()
-                parents[int(place.name)] = int(rest[1])
-                facts[int(place.name)] = (name, (int(rest[11]) + int(rest[12])) / _TICKS, pages * _PAGE)
-        for pid, (name, seconds, memory) in facts.items():
-            role = self._role(pid, name, parents)
+                parents[int(place.name)] = int(words[1])
+                facts[int(place.name)] = ((int(words[11]) + int(words[12])) / _TICKS, pages * _PAGE)
+        for pid, (seconds, memory) in facts.items():
+            role = self._role(pid, parents)
             if role is not None:
                 self._seconds[pid] = seconds
                 self._peaks[role] = max(self._peaks.get(role, 0), memory)
 
     @staticmethod
-    def _role(pid: int, name: str, parents: dict[int, int]) -> str | None:
+    def _role(pid: int, parents: dict[int, int]) -> str | None:
         own = os.getpid()
         if pid == own:
             return "driver"
@@ -103,7 +110,11 @@ class Watch:
             above = parents[above]
         if above != own:
             return None
-        return "JVM" if name.startswith("java") else "worker"
+        try:  # not by its name: a process that the JVM forks has, for a moment, the name of a thread and all its memory
+            program = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+        except OSError:
+            return None
+        return "JVM" if program.endswith(b"java") else "worker"
 
 
 @dataclass
@@ -184,6 +195,12 @@ def made(place: Path, nodes: int, edges: int) -> Data:
     return data
 
 
+def elsewhere(make: Callable[..., T], *given: object, **named: object) -> T:
+    """Made by a process that is gone afterwards, with all of its memory."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(make, *given, **named).result()
+
+
 # --- contestants ---------------------------------------------------------------------------------------
 
 
@@ -235,17 +252,36 @@ def compared(spark: SparkSession, data: Data, rounds: int, place: Path) -> list[
     return contestants
 
 
+def changed(source: Path, target: Path, every: int, by: float, *, is_bad: bool = False) -> None:
+    """One row in so many, with another score; and where asked, the last of them once more."""
+    writer: pa_parquet.ParquetWriter | None = None
+    last = pa.table({})
+    start = 0
+    for batch in pa_parquet.ParquetFile(source).iter_batches():
+        rows = pa.Table.from_batches([batch]).take(pa.array(range(-start % every, batch.num_rows, every)))
+        start += batch.num_rows
+        rows = rows.set_column(rows.schema.get_field_index("score"), "score", pc.add(rows["score"], by))
+        writer = writer or pa_parquet.ParquetWriter(target, rows.schema)
+        writer.write_table(rows)
+        last = rows.slice(rows.num_rows - 1) if rows.num_rows else last
+    if writer is not None:
+        if is_bad:
+            writer.write_table(last)
+        writer.close()
+
+
+def people_in(path: Path) -> LoadInput:
+    """Nodes of a file."""
+    return LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),))
+
+
 def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
     """A merge that changes one row in a hundred, beside an append of as many to an empty graph."""
     rounds = 3
-    few = pa_parquet.read_table(data.of("Person", "parquet"))
-    few = few.take(pa.array(range(0, few.num_rows, 100)))
-    given: list[LoadInput] = []
-    for number in range(rounds):
-        path = place / f"few-{number}.parquet"
-        changed = few.set_column(few.schema.get_field_index("score"), "score", pc.add(few["score"], number + 1.0))
-        pa_parquet.write_table(changed, path)
-        given.append(LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),)))
+    paths = [place / f"few-{number}.parquet" for number in range(rounds)]
+    for number, path in enumerate(paths):
+        elsewhere(changed, data.of("Person", "parquet"), path, 100, number + 1.0)
+    given = [people_in(path) for path in paths]
     full = graph_at(place)
     whole = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data.of("Person", "parquet")),))
     load(full, LoadCall(input=whole, mode=LoadMode.APPEND, actor="bench"), reader(spark=spark))
@@ -259,23 +295,21 @@ def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
     return contestants
 
 
-def merging_many(spark: SparkSession, data: Data, place: Path) -> Contestant:
+def merging_many(spark: SparkSession, data: Data, place: Path, *, is_bad: bool = False) -> Contestant:
     """A merge that changes every other row of the graph that `merging` has left, filled and written by executors."""
     path = place / "many.parquet"
-    many = pa_parquet.read_table(data.of("Person", "parquet"))
-    many = many.take(pa.array(range(0, many.num_rows, 2)))
-    changed = many.set_column(many.schema.get_field_index("score"), "score", pc.add(many["score"], 100.0))
-    pa_parquet.write_table(changed, path)
-    del many, changed
-    gc.collect()
-    pa.default_memory_pool().release_unused()  # what was made here is not the merge's
-    given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),))
+    source = data.of("Person", "parquet")
+    elsewhere(changed, source, path, 2, 200.0 if is_bad else 100.0, is_bad=is_bad)
     runtime = Runtime(options=Options(durability=Durability.OS))
     full = open_session(str(place / "graph"), is_read_only=False, runtime=runtime)
-    call = LoadCall(input=given, mode=LoadMode.MERGE, actor="bench")
+    aside = place / "aside" if is_bad else None
+    call = LoadCall(input=people_in(path), mode=LoadMode.MERGE, actor="bench", on_error=aside)
     how = reader(spark=spark, loading=SparkLoading(merged_here=0))
-    found = Contestant("merge that changes 50 %", lambda _: load(full, call, how))
+    name = "the same, and a bad record" if is_bad else "merge that changes 50 %"
+    found = Contestant(name, lambda _: load(full, call, how))
     measured([found], 1, place)
+    if aside is not None:
+        shutil.rmtree(aside)
     return found
 
 
@@ -288,7 +322,8 @@ def told(contestants: list[Contestant], rows: int) -> None:
         rate = rows / one.wall / 1e6
         print(
             f"  {one.name:28} {one.wall:7.1f} s {one.processor:7.1f} cpu-s {rate:6.2f} M rows/s"
-            f"   driver {one.peak('driver')} MB, worker {one.peak('worker')} MB, JVM {one.peak('JVM')} MB"
+            f"   driver {one.peak('driver')} MB, worker {one.peak('worker')} MB, JVM {one.peak('JVM')} MB",
+            flush=True,
         )
 
 
@@ -296,44 +331,66 @@ def ratio(one: Contestant, other: Contestant) -> None:
     """How much more."""
     print(
         f"  {one.name} / {other.name}: {one.wall / other.wall:.2f} of the time,"
-        f" {one.processor / other.processor:.2f} of the processor"
+        f" {one.processor / other.processor:.2f} of the processor",
+        flush=True,
     )
+
+
+def grown(few: list[Contestant], many: list[Contestant]) -> None:
+    """What ten times as many rows take more of memory."""
+    for one, other in zip(few, many, strict=True):
+        roles = ("driver", "worker", "JVM")
+        more = ", ".join(f"{role} {other.peak(role) / max(one.peak(role), 1):.2f}" for role in roles)
+        print(f"  {one.name:28} memory for ten times as many rows: {more}", flush=True)
+
+
+def one_size(spark: SparkSession, nodes: int, edges: int, rounds: int, place: Path) -> list[Contestant]:
+    """Everything at one size; the loads."""
+    data = elsewhere(made, place / f"{nodes}", nodes, edges)
+    found = compared(spark, data, rounds, place)
+    told(found, data.rows)
+    ratio(found[0], found[1])
+    ratio(found[2], found[3])
+    merged = merging(spark, data, place)
+    told(merged, nodes // 100)
+    ratio(merged[0], merged[1])
+    least = merged[1].wall + merged[2].wall, merged[1].processor + merged[2].processor
+    print(
+        f"  merge / (append + scan): {merged[0].wall / least[0]:.2f} of the time,"
+        f" {merged[0].processor / least[1]:.2f} of the processor",
+        flush=True,
+    )
+    for is_bad in (False, True):
+        many = merging_many(spark, data, place, is_bad=is_bad)
+        told([many], nodes // 2)
+        found.append(many)
+    shutil.rmtree(data.place)
+    shutil.rmtree(place / "graph")
+    return found
 
 
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--nodes", type=int, default=5_000_000)
-    parser.add_argument("--edges", type=int, default=20_000_000)
+    parser.add_argument("--nodes", type=int, default=2_000_000)
+    parser.add_argument("--edges", type=int, default=8_000_000)
+    parser.add_argument("--full", action="store_true", help="5M nodes and 20M edges")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--tenfold", action="store_true", help="also a tenth of the rows, to compare memory")
+    parser.add_argument("--alone", action="store_true", help="without a tenth of the rows, to compare memory")
     arguments = parser.parse_args()
+    nodes, edges = (5_000_000, 20_000_000) if arguments.full else (arguments.nodes, arguments.edges)
     place = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
     try:
         spark = spark_session(arguments.master)
         spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()  # Python workers are there
-        sizes = [(arguments.nodes, arguments.edges)]
-        if arguments.tenfold:
-            sizes.insert(0, (arguments.nodes // 10, arguments.edges // 10))
-        for nodes, edges in sizes:
-            print(f"{nodes:,} nodes and {edges:,} edges on {arguments.master}")
-            data = made(place / f"{nodes}", nodes, edges)
-            found = compared(spark, data, arguments.rounds, place)
-            told(found, data.rows)
-            ratio(found[0], found[1])
-            ratio(found[2], found[3])
-            merged = merging(spark, data, place)
-            told(merged, nodes // 100)
-            ratio(merged[0], merged[1])
-            least = merged[1].wall + merged[2].wall, merged[1].processor + merged[2].processor
-            print(
-                f"  merge / (append + scan): {merged[0].wall / least[0]:.2f} of the time,"
-                f" {merged[0].processor / least[1]:.2f} of the processor"
-            )
-            told([merging_many(spark, data, place)], nodes // 2)
-            shutil.rmtree(data.place)
-            shutil.rmtree(place / "graph")
+        before: list[Contestant] | None = None
+        for part in (1,) if arguments.alone else (10, 1):
+            print(f"{nodes // part:,} nodes and {edges // part:,} edges on {arguments.master}", flush=True)
+            found = one_size(spark, nodes // part, edges // part, arguments.rounds, place)
+            if before is not None:
+                grown(before, found)
+            before = found
     finally:
         shutil.rmtree(place)
 

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="executors are found by /proc"),
 ]
-PEOPLE = 1_500
+PEOPLE, CHANGED = 1_500, 200
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,13 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         *(edge("Knows", f"p{number}", f"p{number * 7 % PEOPLE}") for number in range(PEOPLE)),
         *(person(f"p{number}", age=1) for number in range(PEOPLE)),
     )
+    changes = file_of(
+        place,
+        *(person(f"p{number}", age=2) for number in range(CHANGED)),
+        *(person(f"new{number}", age=2) for number in range(CHANGED)),
+        edge("Knows", "p1", "nobody"),
+        name="changes.jsonl",
+    )
     exported = io.BytesIO()
     things.export(exported)
     before, edges = stored(things, "Thing"), stored(things, "Link")
@@ -61,6 +68,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
             str(Path(spark_cluster.__file__)),
             people.uri,
             str(data),
+            str(changes),
             things.uri,
             str(place / "out"),
         ],
@@ -82,11 +90,13 @@ def test_an_executor_that_is_killed_costs_nothing_but_time(outcome: Outcome) -> 
     assert (told["nodes"]["Person"]["inserted"], told["edges"]["Knows"]["inserted"]) == (PEOPLE, PEOPLE)
 
 
-def test_a_merge_stays_on_executors_that_are_processes_of_their_own(outcome: Outcome) -> None:
+def test_a_merge_stays_on_executors_though_a_record_is_bad(outcome: Outcome) -> None:
     told = outcome.answer["merged"]
+    people = told["nodes"]["Person"]
 
-    assert told["nodes"]["Person"]["unchanged"] == PEOPLE
-    assert (told["commit_id"] is None) == (told["edges"]["Knows"]["inserted"] == 0)
+    assert told["stayed"] == [True]
+    assert (people["inserted"], people["updated"], people["unchanged"]) == (CHANGED, CHANGED, 0)
+    assert (told["edges"]["Knows"]["inserted"], told["rejected"]) == (0, 1)
 
 
 def test_nothing_is_left_of_what_was_lost(outcome: Outcome) -> None:
@@ -106,9 +116,15 @@ def test_a_cluster_reads_writes_and_exports(outcome: Outcome) -> None:
 
 
 def test_maintenance_on_a_cluster_changes_no_row(outcome: Outcome) -> None:
-    tables = {one["table_key"]: one for one in outcome.answer["optimized"]}
+    told = outcome.answer["optimized"]
     rows = stored(outcome.things, "Thing")
 
-    assert [one["error"] for one in tables.values()] == [None, None]
-    assert tables["node:Thing"]["fragments_removed"] > tables["node:Thing"]["fragments_added"]
+    assert [one["error"] for one in told["done"]] == [None, None]
+    assert [rewritten(one) for one in told["done"]] == [rewritten(one) for one in told["due"]]
+    assert rewritten(told["done"][0])[0] > rewritten(told["done"][0])[1]
     assert rows.filter(pa.compute.is_in(rows["id"], outcome.before["id"])).equals(outcome.before)
+
+
+def rewritten(table: dict[str, Any]) -> tuple[int, int]:
+    """How many files maintenance took away from a table, and how many it gave it."""
+    return table["fragments_removed"], table["fragments_added"]

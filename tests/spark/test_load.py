@@ -17,6 +17,7 @@ from crash.jobs import leftovers
 from load_calls import Record, edge, files_below, loaded, node, person, source
 from mutating import column, new_graph, rows, run
 from omnigraph.commit.notes import PhaseClosedError
+from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, LoadMode, LoadResult, Progress, TypedSource
 from omnigraph.spark.failures import JobCancelledError
@@ -90,6 +91,28 @@ def test_a_bad_row_of_a_data_frame_is_told_with_its_partition(spark: SparkSessio
     told = [str(problem) for problem in refused.value.problems]
     first = "first in <nodes Person, partition 0>, row 1"
     assert told == [f"<nodes Person, partition 1>, row 5: Person 'p0' is there twice: {first}"]
+    settled(graph)
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+@pytest.mark.parametrize(
+    "columns, told",
+    [
+        (["cast(id as int) as age"], "there is no column `name`, which is the key"),
+        (["concat('p', id) as name", "1 as agge"], 'unknown column "agge" for `Person`; did you mean `age`?'),
+    ],
+)
+def test_columns_that_can_not_be_loaded_are_told_before_a_job_starts(
+    spark: SparkSession, graph: og.Graph, mode: str, columns: list[str], told: str
+) -> None:
+    given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=spark.range(10).selectExpr(*columns)),))
+    jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+    with pytest.raises(ColumnError) as refused:
+        spark_loaded(spark, graph, mode, given)
+
+    assert str(refused.value) == f"<nodes Person>: {told}"
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) == jobs
     settled(graph)
 
 

@@ -76,10 +76,14 @@ def test_executors_maintain_tables_on_s3(graph: og.Graph, spark: SparkSession) -
     before = exported(graph)
     session = graph._session
     hands = SparkHands(spark, Place.of(session), EAGER, least_rows=0)
+    due = graph.optimize(all_indexes=True, dry_run=True)
 
     done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True)), hands)
 
     assert not done.has_failed
+    assert [(one.fragments_removed, one.fragments_added) for one in done.tables] == [
+        (one.fragments_removed, one.fragments_added) for one in due.tables
+    ]
     assert exported(graph) == before
     assert "src_btree" in by_table(done)["Knows"].indexes_built
 

@@ -1,10 +1,10 @@
 """A large merge on executors: its rows find the committed ones, are filled, compared, checked and staged there.
 
-The driver holds pieces and fragments by name, never rows. What may be wrong is decided elsewhere: then there is no
-such merge, and nothing of it is left.
+The driver holds pieces and fragments by name, and of rows only those that something may be wrong with. Whether it is so
+is decided elsewhere (`merge_suspects`); then the merge is made again, without what was refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from omnigraph.ops.write import TableWrite
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.spark.filling import Filled, Filling, Taken, takings
+from omnigraph.spark.keys import Wanted
 from omnigraph.spark.ledger import Rules, Unit
 from omnigraph.spark.ledger_units import merge_units
 from omnigraph.spark.load_jobs import LoadJobs
@@ -26,6 +27,8 @@ from omnigraph.spark.locating import Group, groups_of, stretches_of
 from omnigraph.spark.phases import Phases
 from omnigraph.spark.pieces import Piece
 from omnigraph.spark.staged_load import StagedColumns, total_rows
+from omnigraph.spark.telling import Telling
+from omnigraph.storage.hashing import Hashes
 from omnigraph.storage.staged_rows import fragment_files
 from omnigraph.storage.staging import Change, deletion_files, stage_fragments, stage_replaced
 from omnigraph.storage.store import Store
@@ -130,42 +133,79 @@ class PieceIds:
                     yield batch.select([ID])
 
 
-def merged_on_executors(
-    view: View,
-    spec: LoadSpec,
-    jobs: LoadJobs,
-    phases: Phases,
-    pieces: Mapping[str, Sequence[Piece]],
-) -> ExecutorMerge | None:
-    """The merge of these rows, staged on a view's tables; None when something may be wrong with one of them."""
-    groups = tuple(groups_of(pieces))
-    pins = {key: (pin.path, str(pin.version)) for key, pin in view.snapshot.pins.items()}
-    pinned = replace(spec, pins=pins)
-    stretches = stretches_of(view, list(pieces))
-    keys = sum(group.rows for group in groups) + sum(view.table(view.type(name)).count() for name in pieces)
-    with phases.opened() as phase:
-        filling = Filling(groups=groups, phase=phase.number, only_known=jobs.call.only_known)
-        merge = ExecutorMerge(view, groups, jobs.fill(pinned, filling, stretches, keys))
-        if any(one.suspects for one in merge.filled) or not _is_clean(merge, pinned, jobs):
-            return None
-        tasks = jobs.spark.sparkContext.defaultParallelism
-        asked = [
-            one
-            for type_ in merge.types
-            for one in takings(type_.name, [part.number for part in view.table(type_).fragments()], merge.filled, tasks)
-        ]
-        merge.taken = jobs.take(pinned, phase.number, asked)
-        phase.keep(merge.files)
-    return merge
+class ExecutorMerging:
+    """Merges rows, which lie in pieces by type, into a view's tables, by jobs of Spark."""
+
+    def __init__(
+        self, view: View, spec: LoadSpec, jobs: LoadJobs, phases: Phases, pieces: Mapping[str, Sequence[Piece]]
+    ) -> None:
+        pins = {key: (pin.path, str(pin.version)) for key, pin in view.snapshot.pins.items()}
+        self.view, self.jobs = view, jobs
+        self.spec = replace(spec, pins=pins)
+        self.groups = tuple(groups_of(pieces))
+        self._phases = phases
+        self._stretches = stretches_of(view, list(pieces))
+        self._keys = sum(group.rows for group in self.groups)
+        self._keys += sum(view.table(view.type(name)).count() for name in pieces)
+
+    def merged(self, left_out: Mapping[int, bytes] | None = None) -> ExecutorMerge | None:
+        """The merge, staged; None when something may be wrong with one of its rows.
+
+        With `left_out`, by the number of their piece the places of rows that were refused, it is without those.
+        """
+        with self._phases.opened() as phase:
+            filling = Filling(
+                groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known, left_out=left_out
+            )
+            filled = self.jobs.fill(self.spec, filling, self._stretches, self._keys)
+            merge = ExecutorMerge(self.view, self.groups, filled)
+            if any(one.suspects or one.unsure for one in filled) or not self._is_clean(merge):
+                return None
+            tasks = self.jobs.spark.sparkContext.defaultParallelism
+            asked = [
+                one
+                for type_ in merge.types
+                for one in takings(
+                    type_.name, [part.number for part in self.view.table(type_).fragments()], merge.filled, tasks
+                )
+            ]
+            merge.taken = self.jobs.take(self.spec, phase.number, asked)
+            phase.keep(merge.files)
+        return merge
+
+    def _is_clean(self, merge: ExecutorMerge) -> bool:
+        """Whether no two rows share what must be unique, every edge has its ends, and no source too many or too few."""
+        rules = _rules(type_.name for type_ in merge.types)
+        staged = {type_.name: merge.fragments(type_.name) for type_ in merge.types}
+        gone = [Unit(type=one.type, roles=(), gone=one.gone) for one in merge.filled if one.gone is not None]
+        units, keys = merge_units(self.view, rules, staged, gone)
+        judged = self.jobs.judge(self.spec, units, rules, keys)
+        return not any(len(hashes) for hashes in judged.values())
+
+    def suspicious(self) -> dict[str, Hashes] | None:
+        """What is suspicious among all rows, as the ledger says it; None when executors can't tell rows apart."""
+        with self._phases.opened() as phase:
+            asked = Telling(groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known)
+            told = self.jobs.fill(self.spec, asked, self._stretches, self._keys)
+            if any(one.unsure for one in told):
+                return None
+            names = {one.type for one in told}
+            units = [Unit(type=one.type, roles=(), gone=one.gone) for one in told if one.gone is not None]
+            units += [Unit(type=one.type, roles=(), told=one.told) for one in told if one.told is not None]
+            rules = _rules(names)
+            every, keys = merge_units(self.view, rules, dict.fromkeys(names, ()), units)
+            return self.jobs.judge(self.spec, every, rules, keys + sum(one.rows for one in told))
+
+    def handed_over(self, wanted: Wanted) -> list[tuple[Filled, int, bytes]]:
+        """The rows that are wanted, and all that are wrong by themselves: the number of each piece, and its bytes."""
+        found: list[tuple[Filled, int, bytes]] = []
+        with self._phases.opened() as phase:
+            asked = Telling(groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known, wanted=wanted)
+            for one in self.jobs.fill(self.spec, asked, self._stretches, self._keys):
+                store = self.view.table(self.view.type(one.type)).handles.store
+                found += [(one, number, store.objects.get(piece.key).data) for number, piece in one.handed.items()]
+        return found
 
 
-def _is_clean(merge: ExecutorMerge, spec: LoadSpec, jobs: LoadJobs) -> bool:
-    """Whether no two rows share what must be unique, every edge has its ends, and no source too many or too few."""
-    rules = Rules(
-        loaded=frozenset(type_.name for type_ in merge.types), replaced=frozenset(), is_append=False, is_merge=True
-    )
-    staged = {type_.name: merge.fragments(type_.name) for type_ in merge.types}
-    gone = [Unit(type=one.type, roles=(), gone=one.gone) for one in merge.filled if one.gone is not None]
-    units, keys = merge_units(merge.view, rules, staged, gone)
-    judged = jobs.judge(spec, units, rules, keys)
-    return not any(len(hashes) for hashes in judged.values())
+def _rules(names: Iterable[str]) -> Rules:
+    return Rules(loaded=frozenset(names), replaced=frozenset(), is_append=False, is_merge=True)

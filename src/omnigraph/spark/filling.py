@@ -1,33 +1,28 @@
 """A merge on executors: a task fills some rows from the committed ones, compares them, and writes what has changed.
 
-It is told where the committed rows lie. What is found wrong here is not told row by row: somebody else will look at
-everything in the order of the input.
+It is told where the committed rows lie. What is found wrong here is not told row by row: see `telling`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.commit.notes import TaskNote
-from omnigraph.engine.bulk.ids import incomplete
-from omnigraph.engine.bulk.incoming import Incoming, LoadMode
+from omnigraph.engine.bulk.incoming import Incoming
 from omnigraph.engine.bulk.merging import find_unchanged, merged_batches
-from omnigraph.engine.bulk.outdated import outdated
 from omnigraph.engine.bulk.refusals import LoadError
-from omnigraph.engine.bulk.spool import Spool
-from omnigraph.schema.arrow import ID
 from omnigraph.spark.keys import key_hashes
-from omnigraph.spark.ledger import encode_gone, gone_roles
+from omnigraph.spark.ledger import encode_hashes, gone_roles
 from omnigraph.spark.load_spec import Worker
 from omnigraph.spark.locating import REPEATED, Group, Places
-from omnigraph.spark.pieces import Piece, piece_rows
+from omnigraph.spark.piece_incoming import PieceIncoming, pieces_of
+from omnigraph.spark.pieces import Piece
 from omnigraph.spark.type_writers import TypeWriters
-from omnigraph.storage.column_sets import Mask, one_array
-from omnigraph.storage.lookup import Addresses, Existing
+from omnigraph.storage.column_sets import Mask
+from omnigraph.storage.lookup import Addresses
 from omnigraph.storage.staging import deletion_files, taken_away
 
 
@@ -41,12 +36,20 @@ class Filled(msgspec.Struct, kw_only=True):
     known: int = 0
     unchanged: int = 0
     suspects: int = 0
-    """Rows that something may be wrong with; then nothing was written."""
+    """Rows that something may be wrong with; then not all was written."""
+    unsure: int = 0
+    """Rows that only the driver can decide about: all rows have to be looked at there."""
     fragments: list[str] = msgspec.field(default_factory=list)
     replaced: str | None = None
     """The key of the addresses of the committed rows whose place is taken, ascending."""
     gone: str | None = None
     """The key of the hashes of what those rows said, by role."""
+    told: str | None = None
+    """The key of the hashes of what all rows say, filled, by role; where that was asked."""
+    handed: dict[int, Piece] = msgspec.field(default_factory=dict)
+    """By the number of their piece, rows that were wanted, each with its place in that piece as its ordinal."""
+    shared: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """By role, the hashes by which other rows may share something with those."""
 
 
 class Taken(msgspec.Struct, kw_only=True):
@@ -75,6 +78,8 @@ class Filling:
     groups: tuple[Group, ...]
     phase: int
     only_known: bool = False
+    left_out: Mapping[int, bytes] | None = None
+    """By the number of their piece, the places of rows that were refused, packed; None when nobody has looked yet."""
 
     def done(self, worker: Worker, number: int, places: Places) -> Filled:
         """Fill a group."""
@@ -112,25 +117,21 @@ class _Fill:
         self._work, self._worker = work, worker
         self._group = work.groups[number]
         self._type = worker.type(self._group.type)
-        self._table = worker.table(self._type.table_key)
         self._told = Filled(number=number, type=self._group.type)
         self._replaced: list[Addresses] = []
         self._gone: dict[str, list[bytes]] = {}
 
     def done(self, places: Places) -> Filled:
-        """All pieces, one after the other."""
-        self._told.suspects = int((places[:, 1] == REPEATED).sum())
-        if self._told.suspects:
+        """All pieces, one after the other; the first row that may be wrong ends it."""
+        if self._work.left_out is None and (places[:, 1] == REPEATED).any():
+            self._told.suspects = int((places[:, 1] == REPEATED).sum())
             return self._told
         note = self._worker.note(self._work.phase, self._told.number)
         writers = TypeWriters(self._worker, note)
         try:
-            start = 0
-            for piece in self._group.pieces:
-                first, last = np.searchsorted(places[:, 0], [start, start + piece.rows])
-                self._piece(piece, places[first:last] - np.array([start, 0]), writers)
-                start += piece.rows
-                if self._told.suspects:
+            for piece in pieces_of(self._worker, self._type, self._group, places):
+                self._piece(piece, writers)
+                if self._told.suspects or self._told.unsure:
                     writers.abort()
                     return self._told
             self._told.fragments = writers.finish().get(self._type.name, [])
@@ -140,30 +141,18 @@ class _Fill:
         self._keep(note)
         return self._told
 
-    def _piece(self, piece: Piece, places: Places, writers: TypeWriters) -> None:
-        at = np.full(piece.rows, -1, np.int64)
-        at[places[:, 0]] = np.arange(len(places))
-        there = Existing(self._table, at, np.ascontiguousarray(places[:, 1]))
-        with Spool(keeps_left_out=True) as spool:
-            for part in piece_rows(self._type, self._worker.store.objects.get(piece.key).data, 0):
-                spool.add(0, part.window)
-            spool.seal()
-            rows = Incoming(spool.types[self._type.name], self._table, LoadMode.MERGE, existing=there)
-            if self._work.only_known:
-                rows.is_out |= ~rows.exists
-            self._told.suspects += self._wrong(rows)
-            if not self._told.suspects:
-                self._write(rows, writers)
-
-    def _wrong(self, rows: Incoming) -> int:
-        """How many rows may be wrong: new ones that are not complete, texts without their vectors, equal hashes."""
-        assert rows.existing is not None  # noqa: S101 - it was just made
-        found = sum(len(one.rows) for one in (*incomplete(rows), *outdated(rows)))
-        if rows.exists.any():
-            own = rows.ids().filter(pa.array(rows.exists))
-            there = rows.existing.fetch(rows.existing.at[rows.exists], [ID]).column(ID)
-            found += len(own) - int(pc.sum(pc.equal(own, one_array(there))).as_py() or 0)
-        return found
+    def _piece(self, piece: PieceIncoming, writers: TypeWriters) -> None:
+        rows = piece.rows
+        if self._work.left_out is not None:
+            rows.is_out[np.frombuffer(self._work.left_out.get(piece.number, b""), np.int64)] = True
+        if self._work.only_known:
+            rows.is_out |= ~rows.exists
+        # Whoever has looked at the rows has also decided which of those stays that have the same id.
+        is_wrong = piece.suspects() if self._work.left_out is None else piece.suspects() & ~piece.is_repeated
+        self._told.suspects += int(is_wrong.sum())
+        self._told.unsure += piece.mistaken()
+        if not self._told.suspects and not self._told.unsure:
+            self._write(rows, writers)
 
     def _write(self, rows: Incoming, writers: TypeWriters) -> None:
         find_unchanged(rows)
@@ -173,7 +162,7 @@ class _Fill:
             for batch in merged_batches(rows, is_written):
                 writers.add(self._type, pa.Table.from_batches([batch]))
         except LoadError as error:  # what a record says and what its row keeps are too much together
-            self._told.suspects += error.total
+            self._told.unsure += error.total
             return
         self._told.rows += int(is_kept.sum())
         self._told.known += int((rows.exists & is_kept).sum())
@@ -194,7 +183,7 @@ class _Fill:
             self._told.replaced = note.keep("replaced", np.sort(np.concatenate(self._replaced)).tobytes())
         if self._gone:
             gone = {role: b"".join(parts) for role, parts in self._gone.items()}
-            self._told.gone = note.keep("gone", encode_gone(gone))
+            self._told.gone = note.keep("gone", encode_hashes(gone))
 
 
 def takings(type_name: str, fragments: Sequence[int], filled: Sequence[Filled], tasks: int) -> list[Taking]:

@@ -33,7 +33,8 @@ KNOWN = "known"
 class Unit:
     """Some rows whose keys go into the ledger: a staged fragment, or fragments of a committed table.
 
-    Or `gone`, the key of scratch that has the hashes themselves, by role, of rows that are replaced.
+    Or the key of scratch that has the hashes themselves, by role: of rows that are replaced (`gone`), or of rows of a
+    merge that nobody has staged (`told`).
     """
 
     type: str
@@ -41,6 +42,7 @@ class Unit:
     staged: str | None = None
     committed: tuple[int, ...] = ()
     gone: str | None = None
+    told: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +98,8 @@ class Ledger:
         self.committed.setdefault(name, set()).add(role)
 
 
-encode_gone = msgspec.msgpack.Encoder().encode
-decode_gone = msgspec.msgpack.Decoder(dict[str, bytes]).decode
+encode_hashes = msgspec.msgpack.Encoder().encode
+decode_hashes = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 
 
 def gone_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
@@ -123,9 +125,11 @@ def ledger_rows(
     worker = spec.worker()
     for number in numbers:
         unit = units[number]
-        if unit.gone is not None:
-            for role, packed in decode_gone(worker.store.objects.get(unit.gone).data).items():
-                yield _packed(f"{GONE}/{unit.type}/{role}", np.frombuffer(packed, np.uint64), buckets)
+        hashed = unit.gone if unit.gone is not None else unit.told
+        if hashed is not None:
+            side = NEW if unit.gone is None else GONE
+            for role, packed in decode_hashes(worker.store.objects.get(hashed).data).items():
+                yield _packed(f"{side}/{unit.type}/{role}", np.frombuffer(packed, np.uint64), buckets)
             continue
         type_ = worker.type(unit.type)
         columns = roles_of(type_)

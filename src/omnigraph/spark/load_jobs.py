@@ -25,6 +25,7 @@ from omnigraph.spark.locating import (
 )
 from omnigraph.spark.progress import load_teller, run_job
 from omnigraph.spark.task import RESULT, Body, Done, Work, decode_done, frame_body, split_body, worked_on
+from omnigraph.spark.telling import Telling
 from omnigraph.storage.hashing import Hashes
 
 LOCAL_KEYS = 200_000
@@ -94,8 +95,8 @@ class LoadJobs:
             found.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
         return {role: np.concatenate(parts) for role, parts in found.items()}
 
-    def fill(self, spec: LoadSpec, filling: Filling, stretches: Sequence[Stretch], keys: int) -> list[Filled]:
-        """Find the committed rows of all groups among about so many ids, and have every group filled."""
+    def fill(self, spec: LoadSpec, filling: Filling | Telling, stretches: Sequence[Stretch], keys: int) -> list[Filled]:
+        """Find the committed rows of all groups among about so many ids; have every group filled, or tell of itself."""
         groups = len(filling.groups)
         units, buckets = groups + len(stretches), self._buckets(keys)
         frame = (
@@ -176,7 +177,7 @@ def _finding_body() -> Body:
     return run
 
 
-def _filling_body(spec: LoadSpec, filling: Filling) -> Body:
+def _filling_body(spec: LoadSpec, filling: Filling | Telling) -> Body:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carrying():
             worker = spec.worker()

@@ -27,7 +27,7 @@ _MET = pa.schema([pa.field("bucket", pa.int32()), pa.field("role", pa.string()),
 FOUND = "number int, payload binary"
 _FOUND = pa.schema([pa.field("number", pa.int32()), pa.field("payload", pa.binary())])
 REPEATED = -1
-"""In place of a position: the load has the id twice."""
+"""In place of a position: the load has the id twice. Where it is committed too, its position is told beside."""
 GROUP_BYTES = 96 * 1024 * 1024
 """About how many bytes of pieces one task fills."""
 _ROW_BITS = np.uint64(32)
@@ -36,7 +36,7 @@ _GROUP = "group"
 Pairs: TypeAlias = npt.NDArray[np.uint64]
 """Two numbers for each row."""
 Places: TypeAlias = npt.NDArray[np.int64]
-"""For some rows of a group: its number there, and the position of the committed row of its id, or REPEATED."""
+"""For some rows of a group: its number there, and the position of the committed row of its id, or REPEATED, or both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,8 @@ class Group:
 
     type: str
     pieces: tuple[Piece, ...]
+    first: int = 0
+    """The number of its first piece among those of all groups."""
 
     @property
     def rows(self) -> int:
@@ -64,15 +66,18 @@ class Stretch:
 def groups_of(pieces: Mapping[str, Sequence[Piece]]) -> list[Group]:
     """Groups of neighbouring pieces of each type."""
     found: list[Group] = []
+    first = 0
     for name, own in pieces.items():
         held: list[Piece] = []
         for piece in own:
             if held and sum(one.nbytes for one in held) + piece.nbytes > GROUP_BYTES:
-                found.append(Group(type=name, pieces=tuple(held)))
+                found.append(Group(type=name, pieces=tuple(held), first=first))
+                first += len(held)
                 held = []
             held.append(piece)
         if held:
-            found.append(Group(type=name, pieces=tuple(held)))
+            found.append(Group(type=name, pieces=tuple(held), first=first))
+            first += len(held)
     return found
 
 
@@ -167,7 +172,10 @@ def _matched(new: Pairs, committed: Sequence[Pairs]) -> Iterator[pa.RecordBatch]
     for pairs in committed:
         at = np.minimum(np.searchsorted(hashes, pairs[:, 0]), len(hashes) - 1)
         is_met = hashes[at] == pairs[:, 0]
-        found.append((places[at[is_met]], pairs[is_met, 1].astype(np.int64)))
+        first, met = at[is_met], pairs[is_met]
+        counts = np.searchsorted(hashes, met[:, 0], side="right") - first  # more than one where an id is repeated
+        every = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+        found.append((places[every], np.repeat(met[:, 1], counts).astype(np.int64)))
     where = np.concatenate([one for one, _ in found])
     positions = np.concatenate([other for _, other in found])
     numbers = (where >> _ROW_BITS).astype(np.int64)
@@ -185,7 +193,7 @@ def _told(numbers: Sequence[int], payloads: Sequence[bytes]) -> pa.RecordBatch:
 
 
 def places_of(batches: Iterator[pa.RecordBatch]) -> dict[int, Places]:
-    """What all buckets have told a task, by group: its rows ascending, of two equal ones the one without a position."""
+    """What all buckets have told a task, by group: its rows ascending, and first the one without a position of two."""
     parts: dict[int, list[Places]] = {}
     for batch in batches:
         for number, payload in zip(batch.column("number").to_pylist(), batch.column("payload"), strict=True):

@@ -2,8 +2,8 @@
 
 A merge looks at the committed row of every record. What changes is mostly small beside what is there, so this is
 cheapest where the rows are together: they are handed to the driver, into the same spool that a load in one process
-fills, and from there everything is the same. A large merge stays on the executors, unless something may be wrong with
-one of its rows: then the driver looks at all of them, as ever, and says what it is.
+fills, and from there everything is the same. A large merge stays on the executors. Where something may be wrong with
+some of its rows, those come to the driver, which says what it is; the others stay.
 """
 
 from dataclasses import replace
@@ -18,8 +18,9 @@ from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.load_spooled import SpooledRecords
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite
-from omnigraph.spark.executor_merge import ExecutorMerge, merged_on_executors
+from omnigraph.spark.executor_merge import ExecutorMerge, ExecutorMerging
 from omnigraph.spark.load_jobs import LoadJobs
+from omnigraph.spark.merge_suspects import MergeCheck, Origin
 from omnigraph.spark.pieces import Piece
 from omnigraph.spark.reading import SparkInput
 from omnigraph.spark.task import Done, HandingOver
@@ -35,7 +36,8 @@ class SparkMerge(SpooledRecords):
         self._done: list[Done] = []
         """What tasks have handed over, while it is not in the spool."""
         self._merge: ExecutorMerge | None = None
-        self._nothing: Spool | None = None
+        self._suspects: Spool | None = None
+        """Of a merge on executors, the rows that may be wrong."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -90,23 +92,46 @@ class SparkMerge(SpooledRecords):
             self.armed = None  # it ended with an attempt that met a conflict; the next one has its own
         self._drop_merge()
         if self._done:
-            pieces = self._by_type()
-            self._merge = merged_on_executors(view, self._input.spec, self._jobs, self._phases, pieces)
-            if self._merge is not None:
-                return self._empty_batch(view, list(pieces))
+            batch = self._checked_on_executors(view, leaves_out=leaves_out)
+            if batch is not None:
+                return batch
             self._fill_spool()
             self._clear()
         return super().checked(view, leaves_out=leaves_out)
 
+    def _checked_on_executors(self, view: View, *, leaves_out: bool) -> Batch | None:
+        """The rows that may be wrong, checked, and all others staged; None when only the driver can tell."""
+        pieces = self._by_type()
+        merging = ExecutorMerging(view, self._input.spec, self._jobs, self._phases, pieces)
+        self._merge = merging.merged()
+        loaded = list(dict.fromkeys([*self._input.named, *pieces]))
+        if self._merge is not None:
+            return self._empty_batch(view, loaded)
+        splits = {piece.key: one.split for one in self._done for told in one.types.values() for piece in told.pieces}
+        check = MergeCheck(
+            merging=merging,
+            pieces=pieces,
+            origin=lambda piece: Origin(*self._input.origin(splits[piece.key])),
+            loaded=loaded,
+            inputs=lambda: self.inputs,
+            leaves_out=leaves_out,
+            unreadable=frozenset(self.unreadable),
+        )
+        found = check.run()
+        if found is None:
+            return None
+        self._merge, self._suspects = found.merge, found.suspects.spool
+        return found.batch
+
     def _empty_batch(self, view: View, names: list[str]) -> Batch:
         """The batch of a merge that nothing is wrong with: no row is under suspicion."""
-        self._nothing = Spool(keeps_left_out=True)
-        for name in dict.fromkeys([*self._input.named, *names]):
-            self._nothing.name(view.type(name))
-        self._nothing.seal()
+        self._suspects = Spool(keeps_left_out=True)
+        for name in names:
+            self._suspects.name(view.type(name))
+        self._suspects.seal()
         types = {
             name: Incoming(spooled, view.table(spooled.type), LoadMode.MERGE)
-            for name, spooled in self._nothing.types.items()
+            for name, spooled in self._suspects.types.items()
         }
         return Batch(view=view, mode=LoadMode.MERGE, types=types)
 
@@ -131,9 +156,9 @@ class SparkMerge(SpooledRecords):
 
     def _drop_merge(self) -> None:
         """What was staged on another state than the newest goes."""
-        if self._nothing is not None:
-            self._nothing.close()
-            self._nothing = None
+        if self._suspects is not None:
+            self._suspects.close()
+            self._suspects = None
         if self._merge is not None:
             for file in self._merge.files:
                 self._session.store.objects.delete(file)
@@ -148,8 +173,8 @@ class SparkMerge(SpooledRecords):
     def close(self) -> None:
         """See Records."""
         self._input.close()
-        if self._nothing is not None:
-            self._nothing.close()
+        if self._suspects is not None:
+            self._suspects.close()
         if self._done:
             self._clear()
         if self.armed is not None and self.armed.lease.is_running:

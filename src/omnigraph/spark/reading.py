@@ -12,7 +12,8 @@ from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.engine.bulk.quarantine import Rejects
 from omnigraph.engine.bulk.refusals import Inputs
 from omnigraph.engine.bulk.scratch import Scratch
-from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.record_error import ColumnError, RecordError
+from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.faults import ArmedFaults, Faults, NoFaults
 from omnigraph.ops.load import OPERATION
 from omnigraph.ops.load_call import LoadCall
@@ -21,12 +22,14 @@ from omnigraph.ops.load_reading import is_repeatable, unit_of
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.codec import encode_catalog
+from omnigraph.spark.failures import surfacing
 from omnigraph.spark.load_spec import FRAME_SPLITS, JOB_BITS, MOST_FRAMES, FrameSource, LoadSpec, check_parts
 from omnigraph.spark.phases import Phases
 from omnigraph.spark.pieces import piece_rows
 from omnigraph.spark.splits import TARGET_BYTES, Split, lines_before, plan_splits, spooled
 from omnigraph.spark.suspects import Fetched
 from omnigraph.spark.task import Done, decode_rejected
+from omnigraph.spark.types import arrow_for_spark
 
 
 class SparkInput:
@@ -86,6 +89,10 @@ class SparkInput:
     def name_of(self, split: int) -> str:
         """What messages call the input of a split."""
         return self._names[self.files[split]]
+
+    def origin(self, split: int) -> tuple[int, int]:
+        """The number of a split's input, and how many lines that has before it."""
+        return self.files[split], self._before[split]
 
     def begin(self, *, keeps_staged: bool) -> tuple[Armed, Phases]:
         """Find the splits, and announce the load before anything is written."""
@@ -176,12 +183,36 @@ def _frames(session: Session, call: LoadCall, head: Head) -> Iterator[tuple[Fram
     catalog = session.catalog(head.snapshot)
     given = [one for one in call.input.typed if isinstance(one.data, DataFrame)]
     for number, one in enumerate(given):
+        type_ = type_of(one, catalog)
         source = FrameSource(
             number=number,
-            type=type_of(one, catalog).name,
+            type=type_.name,
             is_edge=one.is_edge,
             columns=dict(one.columns),
             is_partial=call.mode is LoadMode.MERGE,
         )
         assert isinstance(one.data, DataFrame)  # noqa: S101 - chosen above
+        _check_columns(session, source, type_, one.data)
         yield source, one.data
+
+
+def _check_columns(session: Session, source: FrameSource, type_: AnyType, frame: DataFrame) -> None:
+    """ColumnError, before a job starts, for columns of which no row of the type can be made."""
+    name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
+    with surfacing():
+        schema = arrow_for_spark(frame.schema)
+    nothing = TypedTable(
+        type=type_,
+        columns=source.columns,
+        is_partial=source.is_partial,
+        blobs=session.blob_sources,
+        data=schema.empty_table(),
+        called=name,
+    )
+    for _ in read_typed(nothing, session.runtime.ids):
+        pass
+    placed = nothing.placed(schema.names)
+    for key in type_.key:
+        p = type_.property(key)
+        if p is not None and p.is_required and key not in placed:
+            raise ColumnError(name, type_.name, key, f"there is no column `{key}`, which is the key")

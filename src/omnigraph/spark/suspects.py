@@ -30,11 +30,16 @@ _MISSING = "!"
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Some rows of one type from one split: the number of their input, and the rows."""
+    """Some rows of one type from one split: the number of their input, and the rows.
+
+    In a merge, the number of their piece is in place of the split, and `shared` has by role the hashes by which other
+    rows of the load may share something with them, by what they say or by what the rows say whose places they take.
+    """
 
     split: int
     file: int
     rows: PieceRows
+    shared: Mapping[str, Hashes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -130,6 +135,7 @@ class SuspectCheck:
     leaves_out: bool
     unreadable: frozenset[str]
     fetch: Callable[[Wanted], Mapping[str, Sequence[Fetched]]]
+    only_known: bool = False
 
     def nothing(self) -> tuple[Batch, SuspectRows]:
         """The batch of a load without suspects."""
@@ -150,9 +156,9 @@ class SuspectCheck:
         """All that is wanted. Where edges are counted, the edges from the same sources are wanted too."""
         while True:
             wanted = suspects.wanted(self.loaded)
-            fetched = self.fetch(wanted) if wanted else {}
+            fetched = self.fetch(wanted) if wanted or self.mode is LoadMode.MERGE else {}
             rows = SuspectRows.spooled(fetched, self.view.catalog, self.loaded, keeps_left_out=self.keeps_left_out)
-            is_wider = False
+            is_wider = self._share(suspects, fetched)
             for edge in self.view.catalog.edges.values():
                 if edge.name in rows.spool.types and not _is_free(edge):
                     is_wider |= self._widen(suspects, edge, self._column(rows, edge.name, SRC))
@@ -161,6 +167,18 @@ class SuspectCheck:
             if not is_wider:
                 return rows
             rows.spool.close()
+
+    def _share(self, suspects: Suspects, fetched: Mapping[str, Sequence[Fetched]]) -> bool:
+        """What rows of a merge share with others: a value may change hands only if whoever has it gives it away."""
+        is_wider = False
+        for name, parts in fetched.items():
+            for role in {role for part in parts for role in part.shared}:
+                hashes = np.concatenate([part.shared[role] for part in parts if role in part.shared])
+                is_wider |= suspects.add(name, role, hashes)
+                edge = self.view.catalog.edges.get(name)
+                if edge is not None and role == SRC and edge.cardinality.low and edge.source in self.loaded:
+                    is_wider |= suspects.add(edge.source, ID, hashes)
+        return is_wider
 
     def _is_widened(self, batch: Batch, suspects: Suspects) -> bool:
         """Whether rows that were refused make suspects of others."""
@@ -201,6 +219,7 @@ class SuspectCheck:
             )
             types[name] = Incoming(spooled, self.view.table(spooled.type), self.mode, rest=rest)
             types[name].leaves_out, types[name].has_unreadable = self.leaves_out, name in self.unreadable
+            types[name].only_known = self.only_known
         return Batch(view=self.view, mode=self.mode, types=types)
 
 
