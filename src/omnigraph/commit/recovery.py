@@ -27,8 +27,8 @@ from omnigraph.telemetry import log
 
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
-_LOOKS, _LOOKS_IN_A_LEASE = 5, 600
-"""How often an operation that has landed is looked at before it is taken for dead: for half a second, of a minute."""
+_PATIENCE, _LOOKS = 1 / 120, 5
+"""For which part of a lease those that have landed are waited for, all together, and how often they are looked at."""
 
 
 @dataclass
@@ -57,13 +57,14 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
     now = store_now(store)
     lease = timedelta(seconds=store.runtime.options.lease_seconds)
     sweep(store, strays, now, lease)
+    patience = store.runtime.clock.monotonic() + store.runtime.options.lease_seconds * _PATIENCE
     for item in found:
         branch = manifest if item.sidecar.manifest_path == manifest.path else _other(store, item)
         try:
             is_committed = _has(branch, item.sidecar)
             verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
             is_alive = item.sidecar.state == "running" and now - item.modified <= lease
-            if verdict is Verdict.ROLLED_FORWARD and is_alive and _ends_by_itself(store, item):
+            if verdict is Verdict.ROLLED_FORWARD and is_alive and _ends_by_itself(store, item, patience):
                 continue
             _settle(store, branch, item, verdict, report)
         except OmnigraphError as error:
@@ -72,18 +73,21 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
     return report
 
 
-def _ends_by_itself(store: Store, item: FoundSidecar) -> bool:
+def _ends_by_itself(store: Store, item: FoundSidecar, until: float) -> bool:
     """Whether the owner of an operation that has landed removes its sidecar, given a moment.
 
     Between its swap and that removal it is in the history and alive; an audit would tell of a crash that was none.
     """
-    for _ in range(_LOOKS):
+    clock = store.runtime.clock
+    while True:
+        is_last = clock.monotonic() >= until
         try:
             store.objects.get(item.key)
         except ObjectMissingError:
             return True
-        store.runtime.clock.sleep(store.runtime.options.lease_seconds / _LOOKS_IN_A_LEASE)
-    return False
+        if is_last:
+            return False
+        clock.sleep(store.runtime.options.lease_seconds * _PATIENCE / _LOOKS)
 
 
 def _other(store: Store, item: FoundSidecar) -> ManifestLog:

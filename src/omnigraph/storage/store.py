@@ -12,13 +12,17 @@ from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject, Sto
 from omnigraph.storage.s3_objects import S3Objects
 from omnigraph.storage.uri import Location
 
+INDEX_BYTES = 512 * 1024 * 1024
+METADATA_BYTES = 256 * 1024 * 1024
+"""What Lance may keep of indexes and of what files say of themselves; its own bounds are gigabytes, for each handle."""
+
 
 class Store:
     """Where a graph lives and how to reach it. Safe to share between threads."""
 
     def __init__(self, location: Location, runtime: Runtime) -> None:
         self.location, self.runtime = location, runtime
-        self.session = Session()
+        self.session = Session(index_cache_size_bytes=INDEX_BYTES, metadata_cache_size_bytes=METADATA_BYTES)
         self._flushed = {"/"}
         """Directories whose own names are known to be on disk."""
         self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
