@@ -49,6 +49,27 @@ def test_an_edge_that_a_strategy_keeps_needs_its_node(graph: og.Graph) -> None:
     assert graph.merge("dev", strategy="ours").outcome is MergeOutcome.MERGED
 
 
+@pytest.mark.parametrize("deleter", ["main", "dev"])
+def test_an_edge_that_went_with_its_node_and_was_changed_is_one_conflict(deleter: str, graph: og.Graph) -> None:
+    run(graph, 'delete P where name = "b"', deleter)
+    run(graph, 'update Knows set { w: 9 } where from = "a"', "dev" if deleter == "main" else "main")
+
+    done = graph.merge("dev")
+
+    assert kinds(done) == [("DeleteVsUpdate", "edge:Knows", '["a","b"]')]
+
+
+@pytest.mark.parametrize("deleter", ["main", "dev"])
+def test_an_edge_made_at_a_node_that_was_changed_there_and_deleted_here(deleter: str, graph: og.Graph) -> None:
+    run(graph, 'delete P where name = "c"', deleter)
+    other = "dev" if deleter == "main" else "main"
+    run(graph, 'update P set { n: 2 } where name = "c" insert Knows { from: "d", to: "c" }', other)
+
+    done = graph.merge("dev")
+
+    assert kinds(done) == [("DeleteVsUpdate", "node:P", "c"), ("OrphanEdge", "edge:Knows", '["d","c"]')]
+
+
 def test_two_rows_with_one_unique_value(graph: og.Graph) -> None:
     run(graph, 'update P set { email: "e" } where name = "a"')
     run(graph, 'update P set { email: "e" } where name = "b"', "dev")

@@ -113,6 +113,19 @@ def test_a_name_that_a_rename_freed_can_be_given_to_another_table(graph: og.Grap
     assert graph.snapshot(snapshot=then).pin("node:City").path == graph.snapshot().pin("node:Town").path
 
 
+def test_names_that_moved_on_before_change_places_with_their_data(tmp_path: Path) -> None:
+    graph = new_graph(tmp_path, "node B { k: String @key  b: I32?  d: I32? } node D { k: String @key }")
+    graph.load([node("B", k="one", b=1, d=2), node("D", k="two")], mode="append")
+    wide, narrow = '{ k: String @key  e: I32? @rename_from("b")  b: I32? @rename_from("d") }', "{ k: String @key }"
+    graph.apply_schema(f'node E @rename_from("B") {wide} node B @rename_from("D") {narrow}')
+
+    swapped = wide.replace('"d"', '"e"')
+    graph.apply_schema(f'node E @rename_from("B") {narrow} node B @rename_from("E") {swapped}')
+
+    assert [one["k"] for one in rows(graph, "E")] == ["two"]
+    assert [(one["k"], one["b"], one["e"]) for one in rows(graph, "B")] == [("one", 1, 2)]
+
+
 def test_a_new_property_is_null_or_filled(graph: og.Graph) -> None:
     graph.apply_schema(changed("age: I32?", "age: I32?\n  rank: F64?\n  level: I32 @default(7)\n  when: Date?"))
 

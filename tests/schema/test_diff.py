@@ -212,6 +212,31 @@ def test_a_swap_that_was_applied_is_no_change() -> None:
     assert plan(swapped, swapped).is_empty
 
 
+@pytest.mark.parametrize(
+    "old, new, about",
+    [
+        (
+            'node A { e: I32? @rename_from("b")  b: I32? @rename_from("d") }',
+            'node A { e: I32? @rename_from("b")  b: I32? @rename_from("d")  f: I32? @rename_from("e") }',
+            ("A", "e"),
+        ),
+        (
+            'node E @rename_from("B") {} node B @rename_from("D") {}',
+            'node E @rename_from("B") {} node B @rename_from("D") {} node F @rename_from("E") {}',
+            ("E", None),
+        ),
+    ],
+)
+def test_a_rename_made_before_is_not_made_again_where_its_old_name_may_have_stayed(
+    old: str, new: str, about: tuple[str, str | None]
+) -> None:
+    found = plan(old, new)
+
+    refused = [step for step in found.steps if not step.is_supported]
+    assert [(step.code, step.type, step.property_name) for step in refused] == [("OG-MF-108", *about)]
+    assert "leave it out, and add it with a later schema" in refused[0].message
+
+
 def test_a_chain_of_renames_frees_each_name_before_it_is_taken() -> None:
     found = plan("node A {} node B {}", 'node B @rename_from("A") {} node C @rename_from("B") {}')
 

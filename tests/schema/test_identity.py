@@ -1,5 +1,8 @@
 """Identities: given once, kept through renames, never given again."""
 
+from itertools import permutations
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,6 +80,50 @@ def test_a_rename_takes_effect_once() -> None:
     again = accepted(swapped, first)
 
     assert again == first
+
+
+def test_names_change_places_after_one_of_them_was_renamed_from_the_other() -> None:
+    first = accepted("node A { b: I32  d: I32 } node B {}")
+    moved = (
+        'node C @rename_from("A") { e: I32 @rename_from("b")  b: I32 @rename_from("d") } node A @rename_from("B") {}'
+    )
+    second = accepted(moved, first)
+
+    third = accepted(
+        'node C @rename_from("A") {} node A @rename_from("C") { e: I32 @rename_from("b")  b: I32 @rename_from("e") }',
+        second,
+    )
+
+    assert third.nodes["A"].identity == second.nodes["C"].identity == first.nodes["A"].identity
+    assert third.nodes["C"].identity == second.nodes["A"].identity == first.nodes["B"].identity
+    now, then = third.nodes["A"].by_name, first.nodes["A"].by_name
+    assert (now["b"].identity, now["e"].identity) == (then["b"].identity, then["d"].identity)
+
+
+@pytest.mark.parametrize("order", [*permutations("abc")])
+def test_names_go_round_whatever_the_order_of_their_declarations(order: tuple[str, ...]) -> None:
+    first = accepted("node A { z: I32  a: I32  b: I32 }")
+    second = accepted(
+        'node A { a: I32 @rename_from("z")  b: I32 @rename_from("a")  c: I32 @rename_from("b") }',
+        first,
+    )
+    origin = {"a": "c", "b": "a", "c": "b"}
+
+    third = accepted(
+        "node A {" + " ".join(f'{name}: I32 @rename_from("{origin[name]}")' for name in order) + "}", second
+    )
+
+    now, then = third.nodes["A"].by_name, second.nodes["A"].by_name
+    assert {name: now[name].identity for name in "abc"} == {name: then[origin[name]].identity for name in "abc"}
+
+
+def test_a_name_that_moved_on_and_is_used_anew_is_somebody_new() -> None:
+    first = accepted('node A { e: I32 @rename_from("b") }', accepted("node A { b: I32 }"))
+
+    second = accepted('node A { e: I32 @rename_from("b")  f: I32 @rename_from("e") }', first)
+
+    assert second.nodes["A"].by_name["f"].identity == first.nodes["A"].by_name["e"].identity
+    assert second.nodes["A"].by_name["e"].identity == first.next_identity
 
 
 def test_a_rename_from_a_name_that_never_was_is_a_new_type() -> None:

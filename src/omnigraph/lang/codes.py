@@ -102,6 +102,7 @@ MIGRATION_CODES = {
     "OG-MF-104": Code("OG-MF-104", Severity.ERROR, "a nullable property becomes required"),
     "OG-MF-106": Code("OG-MF-106", Severity.ERROR, "a type changes: of a property, of an edge's ends, of a key"),
     "OG-MF-107": Code("OG-MF-107", Severity.ERROR, "a constraint does not hold on the data"),
+    "OG-MF-108": Code("OG-MF-108", Severity.ERROR, "a `@rename_from` that was applied before may be meant again"),
 }
 
 LINT_CODES = _warnings(

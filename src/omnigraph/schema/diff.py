@@ -26,6 +26,8 @@ def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
             *(_type_dropped(node) for node in nodes.dropped),
             *_renames(nodes),
             *_renames(edges),
+            *(_unclear_rename(node) for node in nodes.unclear),
+            *(_unclear_rename(edge) for edge in edges.unclear),
             *(step for before, after in nodes.pairs for step in _type_changes(before, after)),
             *(step for before, after in edges.pairs for step in _edge_changes(before, after, ends)),
             *(_node_added(node) for node in nodes.added),
@@ -126,6 +128,7 @@ def _type_changes(old: AnyType, new: AnyType) -> Iterator[Step]:
     yield from constraints_dropped(old, new, properties)
     yield from (_property_dropped(new, gone) for gone in properties.dropped)
     yield from _property_renames(new, properties)
+    yield from (_unclear_rename(new, unclear) for unclear in properties.unclear)
     for before, after in properties.pairs:
         yield from property_changes(new, before, after, properties.new_names)
     yield from (property_added(new, added) for added in properties.added)
@@ -173,6 +176,23 @@ def _property_renames(type_: AnyType, properties: Matched[Property]) -> Iterator
             previous=name,
             message=f"rename property {about(type_, name)} to `{renames[name]}`",
         )
+
+
+def _unclear_rename(type_: AnyType, p: Property | None = None) -> Step:
+    """What had the name is another now; so it is new, or the rename is to be made again: both can be meant."""
+    what, old_name = (about(type_), type_.renamed_from) if p is None else (about(type_, p.name), p.renamed_from)
+    return Step(
+        kind=StepKind.UNSUPPORTED_CHANGE,
+        type=type_.name,
+        table=type_.table_key,
+        property_name=None if p is None else p.name,
+        code="OG-MF-108",
+        facts={"from": old_name},
+        message=(
+            f'{what} has `@rename_from("{old_name}")` from before, while `{old_name}` is still there, so whether'
+            " it is new can't be told: leave it out, and add it with a later schema"
+        ),
+    )
 
 
 def _metadata(old: AnyType, new: AnyType, properties: Matched[Property]) -> Iterator[Step]:

@@ -27,6 +27,8 @@ class Matched(Generic[N]):
     pairs: tuple[tuple[N, N], ...]
     added: tuple[N, ...]
     dropped: tuple[N, ...]
+    unclear: tuple[N, ...] = ()
+    """New ones whose `@rename_from` was made before and would have to be made again, at the cost of another one's."""
 
     @property
     def new_names(self) -> Mapping[str, str]:
@@ -38,17 +40,24 @@ def match_names(old: Sequence[N], new: Sequence[N]) -> Matched[N]:
     """Pair the old with the new.
 
     A `@rename_from` takes effect once: a schema keeps the annotation after it was applied, and what was renamed
-    from that very name before is then found under its own. A rename takes precedence over a name that stayed.
+    from that very name before is then found under its own; unless another rename takes that, so that the annotation
+    means the old one of its name once more. A rename takes precedence over a name that stayed.
     """
     before = {item.name: item for item in old}
+    after = {item.name: item for item in new}
     renamed: dict[str, N] = {}
-    for item in new:
+    waiting = [item for item in new if not _was_applied(item, before)]
+    again: list[str] = []
+    while waiting:
+        item = waiting.pop(0)
         source = None if item.renamed_from is None else before.get(item.renamed_from)
         if source is None or source.name == item.name or source.name in renamed:
             continue
-        same_name = before.get(item.name)
-        if same_name is None or same_name.renamed_from != item.renamed_from:
-            renamed[source.name] = item
+        renamed[source.name] = item
+        displaced = after.get(source.name)
+        if displaced is not None and _was_applied(displaced, before):
+            waiting.append(displaced)
+            again.append(displaced.name)
     origin = {item.name: before[name] for name, item in renamed.items()}
     for item in new:
         if item.name not in origin and item.name in before and item.name not in renamed:
@@ -58,7 +67,14 @@ def match_names(old: Sequence[N], new: Sequence[N]) -> Matched[N]:
         pairs=tuple((origin[item.name], item) for item in new if item.name in origin),
         added=tuple(item for item in new if item.name not in origin),
         dropped=tuple(item for item in old if item.name not in lives_on),
+        unclear=tuple(renamed[name] for name in again if name not in origin and renamed[name].name in again),
     )
+
+
+def _was_applied(item: _Named, before: Mapping[str, _Named]) -> bool:
+    """Whether the old schema has it under its name, with the same `@rename_from`."""
+    known = before.get(item.name)
+    return item.renamed_from is not None and known is not None and known.renamed_from == item.renamed_from
 
 
 def match_nodes(old: Catalog, new: Catalog) -> Matched[NodeType]:

@@ -28,7 +28,8 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
     """Add what the merged state would break; only what either side changed is looked at, since both hold by themselves.
 
     A rule over one row or one table can break only where rows are brought to a table. Edges are looked at wherever one
-    side changed them and the other deleted nodes.
+    side changed them and the other deleted nodes. A row that one side changed and the other deleted counts as gone,
+    whichever side is merged into the other.
     """
     columns = {table.key: table.columns for table in tables if table.columns is not None}
     view = View(sides.catalog, ReshapedTables(handles, merged_snapshot(sides, tables), columns))
@@ -39,14 +40,17 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
         if table.rows is not None and table.has_rows:
             pending.of(table.type).put(table.rows.put)
             pending.of(table.type).delete(table.rows.deleted.to_pylist())
+        if table.rows is not None and len(table.rows.disputed):
+            pending.of(table.type).delete(table.rows.disputed.to_pylist())
     findings = Findings()
     for touched in pending.touched:
         check_values(touched.type, touched.rows, findings)
         check_unique(touched, findings)
     names = {touched.type.name for touched in pending.touched}
+    bereft = {table.key: table.bereft for table in tables if table.bereft is not None and len(table.bereft)}
     for edge in sides.catalog.edges.values():
-        if edge.name in names or edge.source in names:
-            check_cardinality(pending, edge, findings)
+        if edge.name in names or edge.source in names or edge.table_key in bereft:
+            check_cardinality(pending, edge, findings, bereft.get(edge.table_key))
     types = {one.type: view.type(one.type) for one in findings.violations}
     add_violations(sides, types, findings.violations, conflicts)
     for edge in sides.catalog.edges.values():

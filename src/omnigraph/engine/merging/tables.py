@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.records import Pin, Snapshot
@@ -24,10 +25,10 @@ from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, three_wa
 from omnigraph.engine.migrating.changes import TypeChange
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import quoted
-from omnigraph.schema.arrow import ID
-from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.arrow import ID, SRC
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.storage.column_sets import is_among, one_array
-from omnigraph.storage.lookup import Addresses
+from omnigraph.storage.lookup import Addresses, rows_with
 from omnigraph.storage.schema_staging import NewColumns
 
 
@@ -48,6 +49,8 @@ class MergedTable:
 
     They were made under others; or the other side deleted them, with the edges at them, and they stay.
     """
+    bereft: pa.Array | None = None
+    """Of edges: sources that had edges on the other side, which demands some, and that the version may not have."""
     replaced: pa.Array | None = None
     """The ids of rows that the version has, and that others take the place of, or that go."""
     addresses: Addresses | None = None
@@ -272,6 +275,7 @@ def _by_rows(sides: Sides, type_: AnyType, together: BaseTable | None, side: Sid
     rows = three_way(type_, mine, brought, prefer=prefer, same_blobs=tables.same)
     for clash in rows.clashes:
         conflicts.add(clash.kind, _told(sides, type_, side, clash), clash.total)
+    is_to_check = _is_to_check(sides, type_, side)
     inserted = rows.put.num_rows - _known(rows.put, mine, theirs)
     replaced = replaced_ids(rows, mine, theirs)
     return MergedTable(
@@ -283,7 +287,8 @@ def _by_rows(sides: Sides, type_: AnyType, together: BaseTable | None, side: Sid
         bytes=tables,
         replaced=replaced,
         addresses=addresses_of(replaced, base, kept, *found),
-        checked=_unchecked(mine, rows, is_all=_is_to_check(sides, type_, side)),
+        checked=_unchecked(mine, rows, is_all=is_to_check),
+        bereft=_bereft(type_, mine, theirs, taken) if is_to_check else None,
         inserted=inserted,
         updated=rows.put.num_rows - inserted,
         deleted=len(rows.deleted),
@@ -303,6 +308,22 @@ def _unchecked(mine: SideChanges, rows: RowMerge, *, is_all: bool) -> pa.Table:
     put = pa.concat_tables([mine.inserted, mine.after])
     gone = pa.concat_arrays([one_array(rows.put.column(ID)), rows.deleted])
     return put.filter(pa.array(~is_among(put.column(ID), gone)))
+
+
+def _bereft(type_: AnyType, mine: SideChanges, theirs: SideChanges, taken: Version) -> pa.Array | None:
+    """The sources that the other side's edges have there, and that the kept side deleted, turned or inserted otherwise.
+
+    The kept side may take away what it does not know to be demanded. What counts is where such an edge leaves from on
+    the side that demands it, and not in the base: it may have been turned there since.
+    """
+    if not isinstance(type_, EdgeType) or type_.cardinality.low == 0:
+        return None
+    is_turned = mine.changed.get(SRC, np.zeros(mine.after.num_rows, np.bool_))
+    turned = one_array(mine.after.column(ID).filter(pa.array(is_turned)))
+    known = rows_with(taken.table, ID, pa.concat_arrays([mine.deleted, turned]), [SRC])
+    is_twice = is_among(theirs.inserted.column(ID), mine.inserted.column(ID))
+    twice = theirs.inserted.column(SRC).filter(pa.array(is_twice))
+    return pa.concat_arrays([one_array(known.column(SRC)), one_array(twice)]).unique()
 
 
 def _known(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:

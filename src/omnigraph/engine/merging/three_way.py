@@ -47,6 +47,8 @@ class RowMerge:
     clashes: tuple[Clash, ...]
     spared: pa.Array
     """The ids of rows that stay although the other side deleted them, because the kept side is preferred."""
+    disputed: pa.Array
+    """The ids of rows that the kept side has changed and the other one deleted, where none is preferred: a clash."""
 
 
 def three_way(
@@ -65,12 +67,13 @@ def three_way(
     merge = _Merge(type_, kept, taken, prefer, same_blobs or _no_blobs)
     put = [*merge.inserts(), *merge.updates()]
     deleted = merge.deletes()
-    is_spared = is_among(taken.deleted, kept.after.column(ID)) & (prefer == "kept")
+    changed = taken.deleted.filter(pa.array(is_among(taken.deleted, kept.after.column(ID))))
     return RowMerge(
         put=pa.concat_tables([kept.inserted.slice(0, 0), *put]).combine_chunks(),
         deleted=deleted,
         clashes=tuple(merge.clashes),
-        spared=taken.deleted.filter(pa.array(is_spared)),
+        spared=changed if prefer == "kept" else changed.slice(0, 0),
+        disputed=changed if prefer is None else changed.slice(0, 0),
     )
 
 

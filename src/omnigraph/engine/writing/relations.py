@@ -71,15 +71,15 @@ def check_no_edge_is_left(pending: Pending, node: NodeType, findings: Findings) 
             findings.requirements.append(IdsPresent(table_key=edge.table_key, ids=own))  # they are counted
 
 
-def check_cardinality(pending: Pending, edge: EdgeType, findings: Findings) -> None:
-    """Each source that exists and gained or lost edges, or is new, has as many as `@card` says."""
+def check_cardinality(pending: Pending, edge: EdgeType, findings: Findings, suspects: pa.Array | None = None) -> None:
+    """Each source that exists and gained or lost edges, or is new, or is a suspect, has as many as `@card` says."""
     limits = edge.cardinality
     if limits.low == 0 and limits.high is None:
         return
     edges, nodes = pending.of(edge), pending.of(pending.node_type(edge.source))
     come, go = one_array(edges.rows.column(SRC)), _replaced_sources(edges, findings)
     new = one_array(nodes.rows.column(ID)) if limits.low > 0 else come.slice(0, 0)
-    sources = pa.concat_arrays([come, go, new]).unique()
+    sources = pa.concat_arrays([come, go, new, *([] if suspects is None else [suspects])]).unique()
     exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, ids_there(nodes.table, sources))
     exists &= ~is_among(sources, pa.array(nodes.deleted, pa.string()))
     sources = sources.filter(pa.array(exists))
