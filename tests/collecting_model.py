@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -63,6 +64,20 @@ skews = st.sampled_from([0, -0.2, 0.2, -3, 3, -40, 40]).map(lambda hours: hours 
 rows = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9), min_size=1, max_size=3)
 
 
+class HastyClock(SkewedClock):
+    """A clock that was set wrongly, and by which whoever waits has waited at once: leases are long here."""
+
+    waited: ClassVar[float] = 0.0
+
+    def monotonic(self) -> float:
+        """With all waits."""
+        return super().monotonic() + HastyClock.waited
+
+    def sleep(self, seconds: float) -> None:
+        """Let it be later."""
+        HastyClock.waited += seconds
+
+
 class CrashError(BaseException):
     """The process died here: nothing that would run behind it does."""
 
@@ -108,7 +123,7 @@ class Collected(RuleBasedStateMachine):
 
     def _open(self, point: str | None = None, action: Callable[[], object] = dies) -> Session:
         faults = {} if point is None else {"faults": AtPoint(point, action)}
-        runtime = Runtime(options=OPTIONS, clock=SkewedClock(self.skew), **faults)  # type: ignore[arg-type]  # by name
+        runtime = Runtime(options=OPTIONS, clock=HastyClock(self.skew), **faults)  # type: ignore[arg-type]  # by name
         return open_session(self.uri, is_read_only=False, runtime=runtime)
 
     @property

@@ -446,21 +446,33 @@ def test_an_operation_that_lasts_longer_than_its_lease_is_kept_alive_by_its_hear
 
 
 def test_an_operation_that_is_about_to_say_that_it_has_landed_is_not_recovered(tmp_path: Path) -> None:
-    patient = replace(FAST, lease_seconds=600)  # it is given seconds to say so
+    patient = replace(FAST, lease_seconds=60)
     session = seeded_world(tmp_path / "g", patient)
     neighbour = reopened(session, patient)
-    looked = threading.Event()
+    looked, ended = threading.Event(), threading.Event()
+
+    class Waiting(SystemClock):
+        """Its moment is over when the owner has ended."""
+
+        def monotonic(self) -> float:
+            return 0.0
+
+        def sleep(self, seconds: float) -> None:
+            del seconds
+            assert ended.wait(30)
 
     def meanwhile() -> None:
         threads.append(executor.submit(recover, neighbour.store, neighbour.log))
         assert looked.wait(30)
 
-    neighbour.store.runtime = replace(runtime(patient), faults=Meanwhile("recovery.listed", looked.set))
+    faults = Meanwhile("recovery.listed", looked.set)
+    neighbour.store.runtime = replace(runtime(patient), faults=faults, clock=Waiting())
     session.store.runtime = replace(runtime(patient), faults=Meanwhile("publish.verified", meanwhile))
     writes = [TableWrite(table_key=key, append=rows({"n": 1})) for key in TWO]
     threads: list[Future[Report]] = []
     with ThreadPoolExecutor(1) as executor:
         done = write_tables(session, writes, operation="w", actor="x")
+        ended.set()
         report = threads[0].result(60)
 
     assert done is not None

@@ -47,3 +47,29 @@ def test_what_a_handle_has_read_goes_with_it(body: str, tmp_path: Path) -> None:
     del graph, session
 
     assert [one() for one in held] == [None] * 3
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("verb", ["mutate", "query", "diff", "merge", "cleanup"])
+def test_a_handle_that_was_at_work_on_a_branch_goes_at_once(verb: str, tmp_path: Path) -> None:
+    made = og.create_graph(str(tmp_path / "g"), "node P { k: String @key }", runtime=runtime())
+    made.branches.create("x")
+    made.load([node("P", k="a")], mode="append", branch="x")
+    graph = og.open_graph(made.uri, runtime=runtime())
+
+    match verb:
+        case "mutate":
+            graph.mutate('query q() { insert P { k: "b" } }', branch="x")
+        case "query":
+            graph.query("query q() { match { $p: P } return { $p.k } }", branch="x").rows()
+        case "diff":
+            list(graph.diff("x", "main"))
+        case "merge":
+            graph.merge("x")
+        case _:
+            graph.cleanup(keep=1)
+    session = graph._session
+    held = [weakref.ref(one) for one in (session.reads, session.handles, session.store)]
+    del graph, session
+
+    assert [one() for one in held] == [None] * 3

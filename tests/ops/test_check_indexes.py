@@ -139,3 +139,48 @@ def test_an_index_of_other_rows_is_found_and_dropped(column: str, graph: og.Grap
 
     assert [one.code for one in before] == ["index_disagrees"]
     assert found(graph) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("fixed 356a192b7913b04c54574d18c28d46e6395428ab", id="as long as what is left out"),
+        pytest.param("ghijklm\u0345 words", id="a mark that counts as a letter"),
+        pytest.param("ghijklm\u24d0 words", id="a sign that counts as a letter"),
+        pytest.param("\u0903ghijklm words", id="such a mark before it"),
+    ],
+)
+def test_a_word_that_an_index_may_take_otherwise_is_not_asked_for(text: str, tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), "node P { k: String @key words: String @index }", runtime=runtime())
+    graph.load([{"type": "P", "data": {"k": f"p{number}", "words": text}} for number in range(8)], mode="append")
+
+    built = optimized(graph).tables[0].indexes_built
+
+    assert "words_inverted" in built
+    assert found(graph) == ()
+
+
+def test_a_text_that_holds_a_word_in_doubt_may_be_found_or_not(tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), "node P { k: String @key words: String @index }", runtime=runtime())
+    texts = ["ghijklm whole", *["ghijklm\u24d0 part"] * 7]
+    graph.load(
+        [{"type": "P", "data": {"k": f"p{place}", "words": text}} for place, text in enumerate(texts)], mode="append"
+    )
+
+    optimized(graph)
+
+    assert found(graph) == ()
+
+
+@pytest.mark.parametrize("far", [1e20, 3e38, 1e-30])
+def test_a_vector_whose_length_single_precision_cannot_square_is_not_asked_for(far: float, tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), "node P { k: String @key spot: Vector(4) @index }", runtime=runtime())
+    spots = [[far, far / 2, 0.0, 0.0] if number % 2 else [1.0, 2.0, 3.0, number + 1.0] for number in range(40)]
+    graph.load(
+        [{"type": "P", "data": {"k": f"p{place}", "spot": spot}} for place, spot in enumerate(spots)], mode="append"
+    )
+
+    built = optimized(graph).tables[0].indexes_built
+
+    assert "spot_ivf_flat" in built
+    assert found(graph) == ()

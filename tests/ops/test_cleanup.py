@@ -42,7 +42,7 @@ from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
-from omnigraph.storage.layout import MANIFEST, derived_key, version_file
+from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY, derived_key, version_file
 from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
 from omnigraph.storage.swap_errors import SwapLostError
 from upkeep_calls import AtPoint, eager
@@ -241,6 +241,36 @@ def test_what_a_killed_writer_left_goes(session: Session) -> None:
     collect(session, keep=9)
 
     assert content_files(session.uri) == before
+
+
+@pytest.mark.parametrize("room", [RECOVERY, DERIVED])
+def test_an_object_that_a_killed_writer_had_not_put_in_its_place_goes(session: Session, room: str) -> None:
+    left = Path(session.uri, room, ".tmp-0123456789abcdef")
+    alike = Path(session.uri, room, ".tmp-0123456789abcdefg")
+    left.parent.mkdir(exist_ok=True)
+    for file in (left, alike):
+        file.write_bytes(b"x")
+
+    collect(session)
+    is_there_while_young = left.exists()
+    pass_time(session.uri, 2 * DAY)
+    collect(session, confirm=False)
+    is_there_after_a_look = left.exists()
+    collect(session)
+
+    assert (is_there_while_young, is_there_after_a_look) == (True, True)
+    assert (left.exists(), alike.exists()) == (False, True)
+
+
+def test_an_object_that_is_being_written_stays_whatever_the_grace(session: Session) -> None:
+    begun = Path(session.uri, "__recovery", ".tmp-0123456789abcdef")
+    begun.parent.mkdir(exist_ok=True)
+    begun.write_bytes(b"x")
+    pass_time(session.uri, HOUR)
+
+    collect(session, grace=timedelta())
+
+    assert begun.exists()
 
 
 def test_old_versions_of_manifests_go_but_for_a_fence(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Cleanup and the journals of branches that were merged or deleted, or whose manifest was damaged."""
+"""Cleanup and the journals of branches that were merged or deleted, or whose manifest was trimmed or damaged."""
 
 import shutil
 from dataclasses import replace
@@ -258,3 +258,77 @@ def test_all_that_is_there_can_be_read_when_a_manifest_went_back_and_nothing_was
     og.repair_graph(session.uri, confirm=True, force=True, actor="test", runtime=Runtime(options=FAST))
 
     assert readable(session) == [4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("grace", [DAY, timedelta(hours=1)])
+def test_a_branch_from_where_a_merged_one_parted_can_be_merged(session: Session, grace: timedelta) -> None:
+    before = session.snapshot().commit.id
+    put(branch(session, "third"), {"t": 1})
+    put(branch(session, "middle"), {"m": 1})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    put(session, {"b": 2})
+    put(branch(session, "side"), {"s": 1})
+    merge(session, MergeCall(source="third", into="side"))
+    delete_branch(session, "third")
+    put(session, {"b": 3})
+    pass_time(session.uri, 2 * grace)
+    collect(session, grace=grace)
+    late = branch(again(session), "late", commit_id=before)
+    put(late, {"l": 1})
+
+    merge(again(session), MergeCall(source="main", into="late"))
+
+    assert content(late, late.snapshot())["node:A"] == {"a": 3, "b": 3, "m": 1, "l": 1}
+
+
+def test_a_branch_from_what_another_one_keeps_of_main_can_be_merged(session: Session) -> None:
+    before = session.snapshot().commit.id
+    put(branch(session, "middle"), {"m": 1})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    delete_branch(session, "middle")
+    put(session, {"b": 2})
+    put(branch(session, "side"), {"s": 1})
+    for number in range(9):
+        put(session, {"b": number})
+    pass_time(session.uri, 2 * DAY)
+    collect(session, keep=5)
+    late = branch(again(session), "late", commit_id=before)
+    put(late, {"l": 1})
+
+    merge(again(session), MergeCall(source="main", into="late"))
+
+    assert content(late, late.snapshot())["node:A"] == {"a": 3, "b": 8, "m": 1, "l": 1}
+
+
+def test_what_a_merged_branch_had_merged_of_the_one_it_went_into_is_not_kept(session: Session) -> None:
+    for number in range(3):
+        middle = branch(session, f"middle{number}")
+        put(middle, {"m": number})
+        put(session, {"b": number})
+        merge(session, MergeCall(source="main", into=f"middle{number}"))
+        put(session, {"c": number})
+        merge(session, MergeCall(source=f"middle{number}"))
+        delete_branch(session, f"middle{number}")
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session, keep=2)
+
+    assert len(readable(session)) == 2
+
+
+@pytest.mark.parametrize("days", [-400, 0, 400])
+def test_a_clock_that_is_ahead_keeps_nothing_that_is_older_than_what_follows_it(tmp_path: Path, days: int) -> None:
+    uri = str(tmp_path / "g")
+    session = small_world(uri, replace(FAST, manifest_versions=2), clock=SkewedClock(days * DAY))
+    for number in range(8):
+        put(session, {"a": number})
+    pass_time(uri, 30 * DAY)
+    for path in sorted(Path(uri, MANIFEST, "_versions").glob("*.manifest"))[3:]:
+        path.unlink()  # as a writer trims them, and with them when commits were made
+
+    collect(session, keep=5, older_than=7 * DAY)
+
+    assert readable(session) == [8, 7, 6, 5, 4]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import log2
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,16 @@ def test_a_few_wide_rows_are_not_the_smallest() -> None:
     assert groups_to_rewrite(wide, OPTIONS) == ()
 
 
+def test_rows_with_blobs_are_never_the_smallest() -> None:
+    fragments = table(900, 1, 9, 40, 200)
+
+    assert groups_to_rewrite(fragments, OPTIONS, has_blobs=True) == ()
+
+
+def test_fragments_with_blobs_of_like_size_are_merged() -> None:
+    assert groups_to_rewrite(table(200, *[1] * 5), OPTIONS, has_blobs=True) == ((1, 2, 3, 4, 5),)
+
+
 def test_a_full_fragment_is_never_merged() -> None:
     assert groups_to_rewrite(table(600, 700, 800, 900, 1_000), OPTIONS) == ()
 
@@ -109,14 +120,15 @@ def test_once_it_is_done_little_is_left_to_do(rows: list[int]) -> None:
     assert sum(one.rows for one in fragments) == sum(rows)
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=300))
-def test_a_row_is_rewritten_about_once_for_every_doubling(appends: list[int]) -> None:
+@pytest.mark.parametrize("has_blobs", [False, True])
+@given(appends=st.lists(st.integers(1, 5), min_size=1, max_size=300))
+def test_a_row_is_rewritten_about_once_for_every_doubling(appends: list[int], *, has_blobs: bool) -> None:
     fragments: list[Fragment] = []
     rewritten = 0
 
     for number, rows in enumerate(appends):
         fragments.append(fragment(10_000 + number, rows))
-        groups = groups_to_rewrite(fragments, UpkeepOptions(deleted_rows=10))
+        groups = groups_to_rewrite(fragments, UpkeepOptions(deleted_rows=10), has_blobs=has_blobs)
         by_number = {one.number: one.rows for one in fragments}
         rewritten += sum(by_number[one] for group in groups for one in group)
         fragments = [
@@ -125,5 +137,6 @@ def test_a_row_is_rewritten_about_once_for_every_doubling(appends: list[int]) ->
         ]
 
     total = sum(appends)
-    assert rewritten <= total * (log2(total) + 2) + len(appends) * TAIL_ROWS
-    assert len(fragments) <= 4 * (log2(max(total / TAIL_ROWS, 1)) + 2)
+    tail = 0 if has_blobs else TAIL_ROWS
+    assert rewritten <= total * (log2(total) + 2) + len(appends) * tail
+    assert len(fragments) <= 4 * (log2(max(total / max(tail, 1), 1)) + 2)

@@ -57,8 +57,8 @@ def command(  # noqa: PLR0913 - its options
     """Remove what no kept commit needs; shows it first.
 
     Give --keep, --older-than or both: what either keeps stays, on every branch. Tagged commits stay, those that
-    branches were taken from, and those that later merges will need. A collected commit is still listed, and can't be
-    read. Files that are nothing of a graph's are told of and left alone. Others may read and write meanwhile.
+    branches were taken from, and those that later merges will compare with. A collected commit is still listed, and
+    can't be read. Files that are nothing of a graph's are told of and left alone. Others may read and write meanwhile.
 
     Exit code: 0 when it is done, 1 when some table could not be cleaned up; the others were.
     """

@@ -8,6 +8,7 @@ still works on a deleted branch finds out. A deletion that died half-way is fini
 """
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from omnigraph.commit.branch_errors import (
 from omnigraph.commit.branch_names import check_branch_name, check_free, check_untagged
 from omnigraph.commit.floor import require_reachable, require_staged
 from omnigraph.commit.gates import gate
-from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, OutcomeUnknownError, create_log
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, Others, OutcomeUnknownError, create_log
 from omnigraph.commit.records import MAIN, BranchRecord, Floor, Fork, Manifest, Snapshot
 from omnigraph.commit.register import change_register
 from omnigraph.commit.tags import Tags
@@ -64,6 +65,7 @@ class Branches:
         self._lock = threading.Lock()
         self._logs: OrderedDict[str, ManifestLog] = OrderedDict()
         self._paths: dict[str, str] = {}
+        self._others = _others_of(self)
         """By name, the manifest of a branch that was found before."""
 
     def records(self) -> list[BranchRecord]:
@@ -142,7 +144,7 @@ class Branches:
             floor=Floor(epoch=old.floor.epoch, staged_before=old.floor.staged_before),
         )
         try:
-            log = create_log(store, manifest, name, record.path, others=self._log_at)
+            log = create_log(store, manifest, name, record.path, others=self._others)
         except OutcomeUnknownError as error:  # nobody looks for it there, whether it was written or not
             raise StoreUnavailableError(f"write the manifest of the branch `{name}`", error.reason) from error
         store.runtime.faults.reach("branch.written")
@@ -294,12 +296,23 @@ class Branches:
         with self._lock:
             log = self._logs.get(path)
             if log is None:
-                log = self._logs[path] = ManifestLog(self.main.store, name, path, others=self._log_at)
+                log = self._logs[path] = ManifestLog(self.main.store, name, path, others=self._others)
             self._logs.move_to_end(path)
             while len(self._logs) > KEPT_LOGS:
                 _, oldest = self._logs.popitem(last=False)
                 self._paths.pop(oldest.branch, None)
             return log
+
+
+def _others_of(branches: Branches) -> Others:
+    """How its logs find each other, without holding it: what nobody has any more is freed at once."""
+    held, store = weakref.ref(branches), branches.main.store
+
+    def others(name: str, path: str) -> ManifestLog:
+        there = held()
+        return ManifestLog(store, name, path) if there is None else there.journal(name, path)
+
+    return others
 
 
 def _found(live: Register, name: str) -> BranchRecord:

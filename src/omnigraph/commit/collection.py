@@ -1,6 +1,7 @@
 """A cleanup's view of all journals: which there are, what of them is kept, and the floors that say so."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from omnigraph.commit.branch_errors import BranchGoneError
@@ -93,24 +94,36 @@ def gathered(
     for sidecar in standing:
         reader.add_if_there(sidecar.branch, sidecar.manifest_path)
     ends = frozenset(reader.lines)
-    points = reader.merges(policy)
-    forks = {
-        line.path: (fork.parent_path, fork.seq) for line in reader.lines.values() if (fork := line.fork) is not None
-    }
-    passed = passages(points, forks, ends)
-    # Behind a journal that was taken from the one that has merged it lies nothing that this one has not itself.
-    parted = {place for path, place in forks.items() if passed.get(path) != place[0]}
-    bases = merge_bases(points, parted)
-    extra = {path: seqs for path, seqs in bases.items() if path not in passed}
-    for path, seq in (
-        *parted,
-        *((path, seq) for path, (_, seq) in forks.items() if path not in passed),
+    asked = [
         *((tag.path, tag.seq) for tag in main.snapshot.manifest.tags.values()),
         *((sidecar.manifest_path, sidecar.base_seq) for sidecar in standing),
-    ):
-        extra.setdefault(path, set()).add(seq)
+    ]
+    # Back to the oldest state of main that is kept: a branch may yet be taken from any. What is found on the way may
+    # have to be kept for merges, and be older still.
+    lowest = reader.lowest(policy, asked)
+    while True:
+        extra = _extra(reader.lines, reader.merges(lowest), ends, asked)
+        before, lowest = lowest, min(lowest, planned(reader.lines[MANIFEST], policy, extra.get(MANIFEST, ())).lowest)
+        if lowest == before:
+            break
     plans = {path: planned(line, policy, extra.get(path, ())) for path, line in reader.lines.items()}
     return Journals(main, reader.lines, plans, kept_seqs(reader.lines, plans))
+
+
+def _extra(
+    lines: Mapping[str, Line], points: Sequence[MergePoint], ends: AbstractSet[str], asked: Iterable[tuple[str, int]]
+) -> dict[str, set[int]]:
+    """By journal, the commits that are kept whatever their age: those that are asked for, and those merges need."""
+    forks = {line.path: (fork.parent_path, fork.seq) for line in lines.values() if (fork := line.fork) is not None}
+    passed = passages(points, forks, ends)
+    # Behind a journal that was taken from the one that has merged it, or that has merged that one, lies nothing that
+    # this one has not itself.
+    parted = {place for path, place in forks.items() if passed.get(path) != place[0]}
+    bases = merge_bases([one for one in points if passed.get(one.into) != one.path], parted)
+    extra = {path: seqs for path, seqs in bases.items() if path not in passed}
+    for path, seq in (*parted, *((path, seq) for path, (_, seq) in forks.items() if path not in passed), *asked):
+        extra.setdefault(path, set()).add(seq)
+    return extra
 
 
 class _Reader:
@@ -141,17 +154,28 @@ class _Reader:
         except NotAGraphError:
             self._gone.add(path)
 
-    def merges(self, policy: Policy) -> list[MergePoint]:
+    def lowest(self, policy: Policy, asked: Iterable[tuple[str, int]]) -> int:
+        """The oldest commit of main that a branch was taken from, or that is kept for its age or number, or asked for.
+
+        A branch keeps commits of main's journal too, from before it was taken.
+        """
+        stops = ((line, planned(line, policy, ()).stop) for line in self.lines.values())
+        forks = (fork for line in self.lines.values() if (fork := line.fork) is not None)
+        return min(
+            (
+                self._main.snapshot.commit.seq,
+                *(stop for line, stop in stops if line.stretch(stop).path == MANIFEST),
+                *(fork.seq for fork in forks if fork.parent_path == MANIFEST),
+                *(seq for path, seq in asked if path == MANIFEST),
+            )
+        )
+
+    def merges(self, lowest: int) -> list[MergePoint]:
         """The merges that may matter to later ones, those into deleted branches that were merged themselves too.
 
-        Whatever a history leads through has to be there: behind it may be what two branches have in common.
+        Of those into main, which has many, only those from a commit on. Whatever a history leads through has to be
+        there: behind it may be what two branches have in common.
         """
-        forks = [fork for line in self.lines.values() if (fork := line.fork) is not None]
-        tags = [tag.seq for tag in self._main.snapshot.manifest.tags.values() if tag.path == MANIFEST]
-        # Back to where others parted from main, or may yet: from a tag, or from any state that is kept. What was merged
-        # does not count for that: the lines of two branches meet above it.
-        parted = (fork.seq for fork in forks if fork.parent_path == MANIFEST)
-        lowest = min((planned(self.lines[MANIFEST], policy, ()).stop, *parted, *tags))
         points: list[MergePoint] = []
         waiting = list(self.lines)
         while waiting:

@@ -27,8 +27,8 @@ from omnigraph.telemetry import log
 
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
-_PATIENCE, _LOOKS = 1 / 120, 5
-"""For which part of a lease those that have landed are waited for, all together, and how often they are looked at."""
+_MOST_PATIENCE, _LOOKS = 0.5, 5
+"""For how many seconds those that have landed are waited for, all together, and how often they are looked at."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
     now = store_now(store)
     lease = timedelta(seconds=store.runtime.options.lease_seconds)
     sweep(store, strays, now, lease)
-    patience = store.runtime.clock.monotonic() + store.runtime.options.lease_seconds * _PATIENCE
+    patience = store.runtime.clock.monotonic() + _patience(store)
     for item in found:
         branch = manifest if item.sidecar.manifest_path == manifest.path else _other(store, item)
         try:
@@ -87,7 +87,11 @@ def _ends_by_itself(store: Store, item: FoundSidecar, until: float) -> bool:
             return True
         if is_last:
             return False
-        clock.sleep(store.runtime.options.lease_seconds * _PATIENCE / _LOOKS)
+        clock.sleep(_patience(store) / _LOOKS)
+
+
+def _patience(store: Store) -> float:
+    return min(store.runtime.options.lease_seconds / 120, _MOST_PATIENCE)
 
 
 def _other(store: Store, item: FoundSidecar) -> ManifestLog:

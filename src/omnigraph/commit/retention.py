@@ -97,19 +97,27 @@ class Line:
         """The part of the history that has a number."""
         return next(one for one in self.stretches if seq >= one.first)
 
-    def made_at(self, commit: Commit) -> datetime:
-        """When a commit was made, by the store's clock where the version that it made is still there.
-
-        Where it was trimmed: when its writer says, or the store says of a table that it wrote, whichever is later. A
-        clock that is behind must not make a state look older than it is.
-        """
+    def known_at(self, commit: Commit) -> datetime | None:
+        """When a commit was made, by the store's clock; None where the version that it made was trimmed."""
         part = self.stretch(commit.seq)
-        known = self._times.get((part.path, commit.manifest_version))
         # The first commit of a branch is its parent's too, and says the version that it made there.
-        if known is not None and commit.seq != part.first:
+        return None if commit.seq == part.first else self._times.get((part.path, commit.manifest_version))
+
+    def made_at(self, commit: Commit, followed_at: datetime | None) -> datetime:
+        """When a commit was made, at the latest: by the store's clock where the version that it made is still there.
+
+        Where it was trimmed: when its writer says, but not after another one that followed, when one is known; or when
+        the store says of a table that it wrote, whichever is later. A clock that is behind must not make a state look
+        older than it is, and one that is ahead not keep all states.
+        """
+        known = self.known_at(commit)
+        if known is not None:
             return known
+        told = parse_instant(commit.at)
+        if followed_at is not None:
+            told = min(told, followed_at)
         tables = ((one.path, int(one.after)) for one in commit.changes if one.after is not None)
-        return max((parse_instant(commit.at), *(self._times[key] for key in tables if key in self._times)))
+        return max((told, *(self._times[key] for key in tables if key in self._times)))
 
 
 def _stretches(log: ManifestLog, head: Head, floors: Mapping[str, Floor]) -> Iterator[Stretch]:
@@ -151,11 +159,15 @@ def planned(line: Line, policy: Policy, extra: Iterable[int]) -> Plan:
     own = line.stretches[0]
     wanted = frozenset(seq for seq in extra if own.first <= seq <= line.newest and own.floor.covers(seq))
     stop = line.newest + 1
+    followed_at: datetime | None = None
+    """The earliest time that the store knows of a commit that follows."""
     if line.is_live:
         for number, commit in enumerate(line.commits(), start=1):
             stop = commit.seq
-            if number >= policy.commits and line.made_at(commit) <= policy.since:
+            if number >= policy.commits and line.made_at(commit, followed_at) <= policy.since:
                 break
+            known = line.known_at(commit)
+            followed_at = followed_at if known is None else min(known, followed_at or known)
     return Plan(stop=stop, extra=frozenset(seq for seq in wanted if seq < stop))
 
 
@@ -204,7 +216,8 @@ class MergePoint:
 
 
 def merge_points(line: Line, lowest: int) -> list[MergePoint]:
-    """The merges in a branch's own journal, back to a number."""
+    """The merges in a branch's own journal, back to a number. Its first commit is its parent's, and merged there."""
+    lowest = lowest if line.fork is None else max(lowest, line.fork.seq + 1)
     return [
         MergePoint(line.path, commit.seq, commit.merged_from.path, commit.merged_from.seq, commit.merged_from.branch)
         for commit in line.own(lowest)

@@ -147,8 +147,9 @@ class UpkeepVerbs:
 
         Kept are, of every branch, the newest `keep` commits, and those that were current within `older_than`; with
         both, what either keeps. Tagged commits are kept, those that branches were taken from, and those that merges
-        will need. A collected commit stays in the history, and can't be read any more. Readers and writers go on
-        meanwhile.
+        will compare with. Not kept for that alone is what several such bases, of branches that were merged crosswise,
+        have grown from: a later merge may then have conflicts about values in which these bases differ. A collected
+        commit stays in the history, and can't be read any more. Readers and writers go on meanwhile.
 
         Args:
             keep: How many commits of each branch.

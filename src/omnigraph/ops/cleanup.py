@@ -24,8 +24,8 @@ from omnigraph.ops.cleanup_files import Ground, Listing, Named, Place, list_grap
 from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.storage.collector import Sorted, remove
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.collector import Sorted, remove, remove_unplaced
+from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.telemetry import log
 
@@ -187,6 +187,7 @@ class _Cleanup:
         self._faults.reach("cleanup.listed")
         if not self._call.is_confirmed:
             return self._result(journals, listing, {place: _swept(place, one) for place, one in found.items()}, None)
+        self._remove_unplaced()
         if not any(isinstance(one, Sorted) and one.garbage for one in found.values()):
             failed = {place: _swept(place, one) for place, one in found.items() if not isinstance(one, Sorted)}
             return self._result(journals, listing, failed, None)
@@ -197,6 +198,13 @@ class _Cleanup:
         versions, named = later.versions(), named_by_operations(self._session.store)
         self._faults.reach("cleanup.marked")
         return self._result(journals, listing, self._sweep(found, later, versions, named), epoch)
+
+    def _remove_unplaced(self) -> None:
+        """Such files live for a moment, and nothing names them: whatever the grace, there is no hurry."""
+        old = self._ground.now - max(self._call.grace, GRACE)
+        removed = remove_unplaced(self._session.store, (RECOVERY, DERIVED), old)
+        if removed:
+            log.info("%s files are gone that writers had left below %s and %s", removed, RECOVERY, DERIVED)
 
     def _gathered(self, times: Times) -> Journals:
         """All journals as they are now. What an earlier cleanup collected stays so; what this one says may change."""

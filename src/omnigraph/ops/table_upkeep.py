@@ -10,7 +10,7 @@ from omnigraph.engine.tables.wanted_indexes import WantedIndex, wanted_indexes
 from omnigraph.ops.indexes import matching_index, types_of
 from omnigraph.ops.session import Session
 from omnigraph.ops.upkeep_hands import Hands, UpkeepFiles
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.fragment_groups import groups_to_rewrite
 from omnigraph.storage.index_staging import StoredIndex, stage_segments, stored_indexes
 from omnigraph.storage.objects import StoreUnavailableError
@@ -99,8 +99,7 @@ class Attempt:
 
     def run(self) -> TableUpkeep:
         """Do what pays. Where nothing does, nothing is written: it costs a look at what the version lists."""
-        sorts = sorts_of(stored_indexes(self._table))
-        groups = groups_to_rewrite(self._table.fragments(), self._options, sorts)
+        groups = self._groups()
         if not groups and not any(self._index_work(self._table)):
             return TableUpkeep(table_key=self._key, skipped=NOTHING)
         armed = arm(self._session.log, self._head, operation=OPERATION, actor=self._call.actor)
@@ -118,7 +117,7 @@ class Attempt:
 
     def preview(self) -> TableUpkeep:
         """What `run` would do now, as far as it can be told without doing it. Writes nothing."""
-        groups = groups_to_rewrite(self._table.fragments(), self._options, sorts_of(stored_indexes(self._table)))
+        groups = self._groups()
         work = tuple(one.name for one in self._index_work(self._table))
         if not groups and not work:
             return TableUpkeep(table_key=self._key, skipped=NOTHING)
@@ -128,6 +127,15 @@ class Attempt:
             fragments_added=len(groups),
             indexes_built=work,
             skipped=ONLY_LOOKED,
+        )
+
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """The fragments that are worth writing anew, by what the version lists."""
+        return groups_to_rewrite(
+            self._table.fragments(),
+            self._options,
+            sorts_of(stored_indexes(self._table)),
+            has_blobs=any(is_blob(field) for field in self._table.schema),
         )
 
     # --- the work -----------------------------------------------------------------------------------

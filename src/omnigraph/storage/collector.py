@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
@@ -43,9 +43,11 @@ _CONTENT = re.compile(
     rf"data/[0-9A-Za-z_-]+\.lance{_HALF}|data/[0-9A-Za-z_-]+/[0-9A-Za-z_-]+\.blob{_HALF}"
     rf"|_deletions/\d+-\d+-\d+\.(?:arrow|bin){_HALF}|_transactions/\d+-{_UUID}\.txn{_HALF}"
     rf"|_indices/{_UUID}/[0-9A-Za-z_./-]+{_HALF}"
-    r"|(?:data|_deletions|_transactions|_versions)/\.tmp[0-9A-Za-z]{6}"
+    r"|(?:data|data/[0-9A-Za-z_-]+|_deletions|_transactions|_versions)/\.tmp[0-9A-Za-z]{6}"
 )
 _VERSION = re.compile(rf"_versions/d\d+\.manifest{_HALF}")
+_UNPLACED = re.compile(r"\.tmp-[0-9a-f]{16}")
+"""What an object is called on local disk until it is whole."""
 _HEAD = re.compile(rf"_versions/(?:\d{{20}}\.manifest|latest_version_hint\.json){_HALF}")
 
 
@@ -162,6 +164,24 @@ def remove(store: Store, files: Sequence[ObjectInfo], told: Callable[[ObjectInfo
         for directory in sorted({directory for info in files for directory in _own(info.key)}, key=len, reverse=True):
             with suppress(OSError):  # it is not empty, or gone already
                 Path(store.uri(directory)).rmdir()
+
+
+def remove_unplaced(store: Store, rooms: Iterable[str], before: datetime) -> int:
+    """Remove old files of these rooms that were to become objects, and whose writers died; how many there were.
+
+    No listing shows them. Only a local disk has such.
+    """
+    if not store.location.is_local:
+        return 0
+    removed = 0
+    for room in rooms:
+        for path in Path(store.uri(room)).glob(".tmp-*"):
+            with suppress(FileNotFoundError):  # it was put in its place just now
+                is_old = datetime.fromtimestamp(path.stat().st_mtime, UTC) < before
+                if is_old and _UNPLACED.fullmatch(path.name):
+                    path.unlink()
+                    removed += 1
+    return removed
 
 
 def _own(key: str) -> list[str]:

@@ -19,11 +19,16 @@ TAIL_BYTES = 2**18
 
 
 def groups_to_rewrite(
-    fragments: Sequence[Fragment], options: UpkeepOptions, sorts: Mapping[int, frozenset[str]] | None = None
+    fragments: Sequence[Fragment],
+    options: UpkeepOptions,
+    sorts: Mapping[int, frozenset[str]] | None = None,
+    *,
+    has_blobs: bool = False,
 ) -> tuple[tuple[int, ...], ...]:
     """Fragments by number, ascending, each group to become as few new ones as the limits allow; none: nothing pays.
 
-    Only fragments of the same sort come together, by number; all are, unless it is said.
+    Only fragments of the same sort come together, by number; all are, unless it is said. With blobs no fragment is
+    taken for cheap to write anew: its blobs lie in files of their own, whose size no version lists.
     """
     by_sort: dict[frozenset[str], list[Fragment]] = {}
     for one in sorted((one for one in fragments if _is_small(one, options)), key=_living_rows):
@@ -31,7 +36,7 @@ def groups_to_rewrite(
     groups = [
         group
         for small in by_sort.values()
-        for run in _runs_of_like_size(small)
+        for run in _runs_of_like_size(small, tail_rows=0 if has_blobs else TAIL_ROWS)
         for group in _within_limits(run, options)
         if len(group) >= max(options.merged_fragments, 2)
     ]
@@ -53,11 +58,11 @@ def _is_small(fragment: Fragment, options: UpkeepOptions) -> bool:
     return _living_rows(fragment) * 2 < options.fragment_rows and fragment.nbytes * 2 < options.fragment_bytes
 
 
-def _runs_of_like_size(ascending: Iterable[Fragment]) -> Iterator[list[Fragment]]:
+def _runs_of_like_size(ascending: Iterable[Fragment], tail_rows: int) -> Iterator[list[Fragment]]:
     run: list[Fragment] = []
     rows = nbytes = 0
     for one in ascending:
-        is_tail = rows + _living_rows(one) <= TAIL_ROWS and nbytes + one.nbytes <= TAIL_BYTES
+        is_tail = rows + _living_rows(one) <= tail_rows and nbytes + one.nbytes <= TAIL_BYTES
         if run and _living_rows(one) > GROWTH * rows and not is_tail:
             yield run
             run, rows, nbytes = [], 0, 0

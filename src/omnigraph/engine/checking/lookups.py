@@ -25,8 +25,14 @@ SEARCHES = 8
 NEAREST = 8
 _SAME = 1e-4
 """How far a vector is at most from itself, as single precision has it."""
-_WORD = re.compile(r"(?<![^\W_])[0-9A-Za-z]{6,40}(?![^\W_])")
-"""Words that every way of taking texts apart leaves whole, and that are too long to be left out as too common."""
+_LENGTHS = (1e-12, 1e12)
+"""Vectors of other lengths are not asked for: single precision has no square of what is much shorter or longer, and so
+no distance of such a vector from itself."""
+_BEFORE, _AFTER = r"(?<![0-9A-Za-z\x80-\U0010ffff])", r"(?![0-9A-Za-z\x80-\U0010ffff])"
+"""The borders of a word that nobody doubts. What is a letter beyond ASCII, each tokenizer knows for itself."""
+_WORD = re.compile(rf"{_BEFORE}[0-9A-Za-z]{{6,39}}{_AFTER}")
+"""Words that every way of taking texts apart leaves whole, that are too long to be left out as too common, and too
+short to be left out as too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +130,7 @@ class _Holders:
     """The rows of a column that hold a word for certain, and those that may hold a form of it."""
 
     def __init__(self, word: str) -> None:
-        self._exact = re.compile(rf"(?<![^\W_]){word}(?![^\W_])")
+        self._exact = re.compile(rf"{_BEFORE}{word}{_AFTER}")
         self._word = word
         self._alike = rf"(?i)(^|[^0-9a-z]){word[:2]}|[^\x00-\x7f]"
         """Stems keep the first letters; letters beyond ASCII may stand for others."""
@@ -153,14 +159,19 @@ class _Holders:
 
 def _by_vectors(table: Table, index: StoredIndex, sample: pa.Array) -> Disagreement:
     """A vector that is there must be found by itself, in some row."""
-    vectors = [one.values for one in sample]
-    asked = _some([one for one in vectors if np.isfinite(one).all() and np.any(one)])
+    asked = _some([one.values for one in sample if _has_distance(one.values)])
     missed = doubled = 0
     for vector in asked:
         addresses, distances = found_by_vector(table, index.columns[0], vector, NEAREST)
         missed += not len(distances) or float(distances.min()) > _SAME
         doubled += len(addresses) - len(np.unique(addresses))
     return Disagreement(index=index.name, values=len(asked), missed=missed, invented=0, doubled=doubled)
+
+
+def _has_distance(vector: pa.Array) -> bool:
+    """Whether its distance from itself can be told; of one that has no number in it, or no direction, it can't."""
+    shortest, longest = _LENGTHS
+    return bool(shortest <= np.linalg.norm(np.asarray(vector, np.float64)) <= longest)
 
 
 def _some(values: list[_T]) -> list[_T]:
