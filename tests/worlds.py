@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ FAST = Options(
     storage=json.loads(os.environ.get(STORAGE, "{}")),
 )
 """Settings for tests: no flushing, and a lease short enough to wait for."""
+CALM = replace(FAST, heartbeat_seconds=600, lease_seconds=3600)
+"""For tests that count requests: no heartbeat comes in between, however slow the machine is."""
 
 State = dict[str, dict[str, int]]
 

@@ -19,11 +19,11 @@ from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server
-from worlds import FAST, rows
+from worlds import CALM, rows
 
 MOST_FOR_A_BRANCH = 12
 NEXT = iter(range(10**9))
-SEALING = replace(FAST, head_commits=4, sealed_fragments=1_000)
+SEALING = replace(CALM, head_commits=4, sealed_fragments=1_000)
 """Every four commits a sealed fragment, and none is merged."""
 
 
@@ -53,7 +53,7 @@ def measured(session: Session, operation: Callable[[], object]) -> Requests:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
     with s3_server() as options:
-        yield replace(FAST, storage=options)
+        yield replace(CALM, storage=options)
 
 
 @pytest.fixture(scope="module")

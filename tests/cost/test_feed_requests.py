@@ -10,7 +10,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from s3_server import fresh_uri, s3_server
-from worlds import FAST
+from worlds import CALM
 
 MOST_FOR_A_COMMIT = 7
 """One-row commits: two versions to open, what the new fragment holds, and the next probe."""
@@ -32,7 +32,7 @@ class Ending(SystemClock):
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
     with s3_server() as options:
-        yield replace(FAST, storage=options)
+        yield replace(CALM, storage=options)
 
 
 @pytest.fixture(scope="module")

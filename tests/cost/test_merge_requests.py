@@ -17,13 +17,13 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.storage.dataset import io_counts
 from omnigraph.telemetry import Requests
-from worlds import FAST, runtime
+from worlds import CALM, runtime
 
 
 def graph_of(uri: Path, tables: int, rows: int, extra: str = "") -> Session:
     names = [f"T{number}" for number in range(tables)]
     schema = Source("\n".join(f"node {name} {{ v: I64?  w: I64?{extra} }}" for name in names))
-    session = create(str(uri), schema, actor="t", runtime=runtime(FAST))
+    session = create(str(uri), schema, actor="t", runtime=runtime(CALM))
     put(session, np.arange(rows), 0)
     create_branch(session, "dev", actor="t")
     return session
@@ -111,7 +111,7 @@ def test_a_merge_of_rows_costs_the_same_beside_any_number_of_other_tables(tmp_pa
     for others, name in ((2, "few"), (216, "many")):
         nodes = "\n".join(f"node N{number} {{ v: I64? }}\nedge E{number}: T0 -> N{number}" for number in range(others))
         schema = Source(f"node T0 {{ v: I64?  w: I64? }}\n{nodes}")
-        session = create(str(tmp_path / name), schema, actor="t", runtime=runtime(FAST))
+        session = create(str(tmp_path / name), schema, actor="t", runtime=runtime(CALM))
         put(session, np.arange(1000), 0)
         create_branch(session, "dev", actor="t")
         put(session, np.arange(0, 10), 5)

@@ -20,7 +20,7 @@ from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server
-from worlds import FAST, new_world, rows, runtime
+from worlds import CALM, FAST, new_world, rows, runtime
 
 SHALLOW = 10
 DEEP = SHALLOW + 16 * Options().head_commits
@@ -53,7 +53,7 @@ def measured(session: Session, operation: Callable[[], object]) -> Requests:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
     with s3_server() as options:
-        yield replace(FAST, storage=options)
+        yield replace(CALM, storage=options)
 
 
 @pytest.fixture

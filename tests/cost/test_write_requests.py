@@ -14,15 +14,13 @@ from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server
-from worlds import FAST
+from worlds import CALM
 
 SCHEMA = """
 node P { name: String @key  age: I32?  email: String?  @unique(email) }
 node E { v: I64 }
 edge Knows: P -> P { since: I32?  @key(src, dst) }
 """
-CALM = replace(FAST, heartbeat_seconds=600, lease_seconds=3600)
-"""No heartbeat comes between the requests that are counted."""
 NUMBERS = count()
 
 
