@@ -14,6 +14,8 @@ from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of
 from omnigraph.storage.store import Store
 
 CACHED_HANDLES = 512
+CACHED_VERSIONS = 8
+"""How many handles are kept in all, and of one table; each holds a list of all fragments of its version."""
 _DAMAGED = (
     "not appear to be a Lance file",
     "Encountered corrupt file",
@@ -125,5 +127,9 @@ class Handles:
         """Remember a handle that a write has just made, so that reading it needs no request."""
         with self._lock:
             self._open[path, dataset.version] = dataset
+            self._open.move_to_end((path, dataset.version))
+            versions = [key for key in self._open if key[0] == path]
+            for key in versions[:-CACHED_VERSIONS]:
+                del self._open[key]
             while len(self._open) > CACHED_HANDLES:
                 self._open.popitem(last=False)
