@@ -11,7 +11,7 @@ import omnigraph as og
 from mutating import column, new_graph, rows, run
 from zygote import Zygote
 
-SHARED = 16
+SHARED = 24
 RACERS = ("ann", "ben", "cid", "dot")
 
 

@@ -27,7 +27,7 @@ KINDS = ("read", "write", "stream", "commits")
 
 @dataclass(frozen=True)
 class Profile:
-    """How long it goes on, how much is asked meanwhile, and by how much the server may grow in the last third."""
+    """How long it goes on, how much is asked meanwhile, and by how much the server may grow after the first third."""
 
     seconds: float
     requests: int
@@ -35,7 +35,7 @@ class Profile:
 
 
 SHORT = Profile(seconds=2.0, requests=240, growth=512 * MIB)
-LONG = Profile(seconds=180.0, requests=2_000, growth=96 * MIB)
+LONG = Profile(seconds=180.0, requests=2_000, growth=128 * MIB)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_many_clients_were_told_is_true_also_after_a_kill(
     report(told, memory)
     assert told.failures == []
     assert untrue_reads(told.events) == []
-    assert memory[2] - memory[1] < profile.growth
+    assert memory[2] - memory[0] < profile.growth
     assert all(told.seconds[kind] for kind in KINDS)
     with running(graph, tmp_path) as again:
         found = contents(again)

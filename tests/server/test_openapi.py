@@ -21,7 +21,7 @@ import errors_reference
 from omnigraph.server.wire_errors import _OF_CODES
 from serving import TOKENS, Served, serving
 
-EXAMPLES, MANY = 2, 60
+EXAMPLES, MANY = 3, 60
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
