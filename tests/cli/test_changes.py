@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import omnigraph as og
 from feeding import Replica, commits_of, held
 from omnigraph.cli.main import main
+from omnigraph.clock import SystemClock
 from worlds import runtime
 
 SCHEMA = "node P { name: String @key  n: I32? }\nnode C { name: String @key }\n"
@@ -149,7 +152,14 @@ def test_a_signal_while_it_waits_ends_following(
     number: signal.Signals, graph: og.Graph, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(number)
-    monkeypatch.setattr("omnigraph.clock.time.sleep", lambda _seconds: signal.raise_signal(number))
+
+    def signalled(_clock: SystemClock, seconds: float) -> None:
+        """Other threads of this process sleep too: the signal comes while the command waits, and at no other time."""
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is not before:
+            signal.raise_signal(number)
+        time.sleep(seconds)
+
+    monkeypatch.setattr(SystemClock, "sleep", signalled)
 
     code = main(["changes", graph.uri, "--follow"])
 
