@@ -9,15 +9,19 @@ from random import Random
 from types import FrameType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import omnigraph as og
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget, QueryCancelledError
 from omnigraph.engine.tables import kept as kept_module
-from omnigraph.engine.tables.kept import Kept
+from omnigraph.engine.tables.kept import Held, Kept
+from omnigraph.engine.tables.known_versions import PAST_VERSIONS
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.options import Options
 from row_worlds import IDS, NODES, live_rows, new_session, rows_of, table_of, view_of, write
+from worlds import runtime
 
 
 def size(value: bytes) -> int:
@@ -193,6 +197,84 @@ def test_what_a_query_holds_outlives_its_eviction(tmp_path: Path) -> None:
     assert not rows.is_resident("code")
     assert held.to_pylist() == before
     assert cache.stats().nbytes <= 1_400
+
+
+class Holder:
+    """Somebody who has a version of a table."""
+
+
+def test_values_of_a_version_go_with_the_last_of_its_holders() -> None:
+    kept, part = Kept(100), Held("nodes/p", 7)
+    holders = [Holder(), Holder()]
+    for number in range(2):
+        kept.hold(holders[number], [part])
+    kept.put((part, "a"), b"xxx", 3)
+    kept.put(("other",), b"x", 1)
+
+    sizes = [kept.stats().nbytes]
+    while holders:
+        holders.pop()
+        sizes.append(kept.stats().nbytes)
+
+    assert sizes == [4, 4, 1]
+    kept.put((part, "a"), b"xxx", 3)
+    assert (part, "a") not in kept
+
+
+def test_a_key_may_name_a_version_twice() -> None:
+    kept, part, holder = Kept(4), Held("nodes/p", 7), Holder()
+    kept.hold(holder, [part])
+
+    kept.put(("topology", part, part), b"xxx", 3)
+    kept.put((part, "a"), b"xxx", 3)
+
+    assert kept.stats().entries == 1
+    del holder
+    assert kept.stats().nbytes == 0
+
+
+LONELY = "query q() { match { $p: P  $p.n >= 0  not { $p knows $other } } return { count(*) as n } order { n } }"
+
+
+def people(place: Path) -> og.Graph:
+    graph = og.create_graph(str(place), "node P { name: String @key  n: I32? }\nedge Knows: P -> P", runtime=runtime())
+    rows = pa.table({"name": [f"p{number}" for number in range(2_000)], "n": pa.array(range(2_000), pa.int32())})
+    graph.load(nodes={"P": rows}, mode="append")
+    return graph
+
+
+def test_what_is_kept_does_not_grow_with_the_number_of_commits(tmp_path: Path) -> None:
+    graph = people(tmp_path / "g")
+    cache, entries, sizes, held = graph._session.reads, [], [], []
+
+    for number in range(24):
+        name = f"new{number}"
+        graph.mutate(f'query q() {{ insert P {{ name: "{name}", n: 1 }} insert Knows {{ from: "{name}", to: "p0" }} }}')
+        graph.mutate(f'query q() {{ delete P where name = "p{number + 1}" }}')
+        assert graph.query(LONELY).rows() == [{"n": 2_000 - number - 1}]
+        entries.append(cache.stats().entries)
+        sizes.append(cache.stats().nbytes)
+        held.append(len(cache.kept._holders))
+
+    assert entries[8] == entries[-1]
+    assert sizes[-1] < sizes[8] * 1.5
+    assert held[8] == held[-1]
+
+
+def test_what_is_kept_of_every_branch_stays(tmp_path: Path) -> None:
+    graph = people(tmp_path / "g")
+    names = [f"b{number}" for number in range(PAST_VERSIONS + 4)]
+    for name in names:
+        graph.branches.create(name)
+        graph.mutate(f'query q() {{ insert P {{ name: "{name}", n: 1 }} }}', branch=name)
+
+    misses = []
+    for _ in range(2):
+        for name in names:
+            assert graph.query(LONELY, branch=name).rows() == [{"n": 2_001}]
+        misses.append(graph._session.reads.stats().misses)
+
+    assert misses[0] == misses[1]
 
 
 def test_equal_pins_give_equal_rows(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def _directions(reading: Reading, rows: TableRows, column: str, matrix: Matrix, 
     if len(matrix) < _MANY_ROWS or matrix.shape[1] < _LONG or len(norms.with_direction) < max(_MANY_ROWS, 1):
         return None
     number = rows.table.field_number(column)
-    kept, key = rows.columns.kept, (rows.table.path, norms.layout.state, number, "directions")
+    kept, key = rows.columns.kept, (rows.columns.state, number, "directions")
     found = kept.get(key)
     if isinstance(found, Directions):
         return found

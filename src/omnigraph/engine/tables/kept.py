@@ -1,10 +1,11 @@
 """What reads keep in memory between queries: immutable values by key, the least recently used ones go first."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+import weakref
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from omnigraph.engine.budget import Budget
 
@@ -12,6 +13,13 @@ T = TypeVar("T")
 Key = tuple[Hashable, ...]
 
 _WAIT_SECONDS = 0.05
+
+
+class Held(NamedTuple):
+    """A part of a key: what some version of a table holds. A value under such a key goes when no holder is left."""
+
+    path: str
+    what: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,8 @@ class KeptStats:
 class Kept:
     """Values under a limit of bytes. Safe from several threads; each value is made by one of them, others wait.
 
-    What a query holds stays alive when it is dropped here: dropping forgets a value, it frees nothing in use.
+    What a query holds stays alive when it is dropped here: dropping forgets a value, it frees nothing in use. Versions
+    of a table come and go with every commit, so values of versions that nobody has any more go before the limit is met.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -36,6 +45,16 @@ class Kept:
         self._values: OrderedDict[Key, tuple[object, int]] = OrderedDict()
         self._making: dict[Key, threading.Event] = {}
         self._nbytes = self._hits = self._misses = 0
+        self._holders: Counter[Held] = Counter()
+        self._keys: dict[Held, set[Key]] = {}
+        self._let_go: deque[tuple[Held, ...]] = deque()
+
+    def hold(self, holder: object, parts: Collection[Held]) -> None:
+        """Values under keys with these parts may be kept for as long as the holder lives, or another one of theirs."""
+        with self._lock:
+            self._holders.update(parts)
+        # The end of a holder may come at any time, also while this thread has the lock: it only leaves a word.
+        weakref.finalize(holder, self._let_go.append, tuple(parts)).atexit = False
 
     def get(self, key: Key) -> object | None:
         """What is kept under a key, or None."""
@@ -112,23 +131,55 @@ class Kept:
     def stats(self) -> KeptStats:
         """The counts now."""
         with self._lock:
+            self._forget_old()
             return KeptStats(self._nbytes, len(self._values), self._hits, self._misses)
 
     def _put(self, key: Key, value: object, nbytes: int) -> None:
         with self._lock:
             try:
+                self._forget_old()
                 self._drop(key)
-                if nbytes > self.limit_bytes:
+                held = _held(key)
+                if nbytes > self.limit_bytes or not all(self._holders[part] for part in held):
                     return
+                for part in held:
+                    self._keys.setdefault(part, set()).add(key)
                 self._values[key] = (value, nbytes)
                 self._nbytes += nbytes
                 while self._nbytes > self.limit_bytes:
                     self._drop(next(iter(self._values)))
             except BaseException:  # an interrupt between two lines: count anew what is there
-                self._nbytes = sum(size for _, size in self._values.values())
+                self._count_anew()
                 raise
 
     def _drop(self, key: Key) -> None:
         found = self._values.pop(key, None)
-        if found is not None:
-            self._nbytes -= found[1]
+        if found is None:
+            return
+        self._nbytes -= found[1]
+        for part in _held(key):
+            keys = self._keys.get(part, set())
+            keys.discard(key)
+            if not keys:
+                self._keys.pop(part, None)
+
+    def _forget_old(self) -> None:
+        """Drop what holders that are gone have left."""
+        while self._let_go:
+            for part in self._let_go.popleft():
+                self._holders[part] -= 1
+                if self._holders[part] <= 0:
+                    del self._holders[part]
+                    for key in list(self._keys.get(part, ())):
+                        self._drop(key)
+
+    def _count_anew(self) -> None:
+        self._nbytes = sum(size for _, size in self._values.values())
+        self._keys = {}
+        for key in self._values:
+            for part in _held(key):
+                self._keys.setdefault(part, set()).add(key)
+
+
+def _held(key: Key) -> frozenset[Held]:
+    return frozenset(part for part in key if isinstance(part, Held))

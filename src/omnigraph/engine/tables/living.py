@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.tables.kept import Kept, Key
+from omnigraph.engine.tables.kept import Held, Kept, Key
 from omnigraph.engine.tables.positions import Layout, bitmap
 from omnigraph.storage.dataset import Fragment, Table
 
@@ -20,7 +20,7 @@ class Living:
 
     def __init__(self, table: Table, layout: Layout, kept: Kept) -> None:
         self._table, self._layout, self._kept = table, layout, kept
-        self._key: Key = (table.path, layout.state)
+        self._key: Key = (Held(table.path, layout.state),)
 
     def mask(self) -> NDArray[np.bool_] | None:
         """By position, whether a row lives; None when all do."""
@@ -60,7 +60,7 @@ class Living:
         return self._kept.keep(self._deletions_key(fragment), lambda: self._offsets([fragment])[0], array_bytes)
 
     def _deletions_key(self, fragment: Fragment) -> Key:
-        return (self._table.path, "deleted", fragment.files, fragment.deletions)
+        return (deletions_of(self._table.path, fragment), "deleted")
 
     def _read_deletions(self) -> None:
         """Read what is not known yet of several fragments by one scan."""
@@ -91,3 +91,8 @@ def frozen(array: NDArray[Element]) -> NDArray[Element]:
 def array_bytes(array: NDArray[np.generic]) -> int:
     """The memory of an array."""
     return int(array.nbytes)
+
+
+def deletions_of(path: str, fragment: Fragment) -> Held:
+    """Which rows of a fragment are deleted, as a part of a key."""
+    return Held(path, (fragment.files, fragment.deletions))

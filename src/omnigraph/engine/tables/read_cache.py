@@ -12,6 +12,7 @@ from omnigraph.engine.budget import Budget
 from omnigraph.engine.freed_memory import keep_freed_memory
 from omnigraph.engine.tables.derived import decode_topology, encode_topology
 from omnigraph.engine.tables.kept import Kept, KeptStats, Key
+from omnigraph.engine.tables.known_versions import KnownVersions
 from omnigraph.engine.tables.table_columns import TableColumns
 from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.engine.tables.topology import Tables, Topology, is_earlier, resolve
@@ -26,7 +27,6 @@ T = TypeVar("T")
 
 _SHARE_OF_MEMORY = 4
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_MOST_TABLES = 1_024
 DERIVED_EDGES = 50_000
 """From so many edges on, a topology is kept for the next process."""
 _REWRITE_SHARE = 0.1
@@ -42,7 +42,7 @@ class ReadCache:
         self._derived = derived if options.derived_cache else None
         self._has_derived: dict[str, bool] = {}
         self._writers: list[threading.Thread] = []
-        self._rows: dict[tuple[str, int], TableRows] = {}
+        self._known = KnownVersions()
         self._in_the_making: set[Key] = set()
         self._lock = threading.Lock()
         keep_freed_memory()
@@ -50,16 +50,14 @@ class ReadCache:
     def rows(self, view: View, type_: AnyType) -> TableRows:
         """The rows of a type at its pin."""
         pin = view.snapshot.pin(type_.table_key)
-        key = (pin.path, pin.version)
-        found = self._rows.get(key)
+        with self._lock:
+            found = self._known.get(view.snapshot, pin)
         if found is not None and found.type is type_:
             return found
         columns = TableColumns(view.table(type_), self.kept) if found is None else found.columns
         made = TableRows(type_, columns)
         with self._lock:
-            while len(self._rows) >= _MOST_TABLES:
-                self._rows.pop(next(iter(self._rows)))
-            self._rows[key] = made
+            self._known.add(view.snapshot, pin, made)
         return made
 
     def topology(self, view: View, edge: EdgeType, budget: Budget) -> Topology:
@@ -203,7 +201,7 @@ def _derived_key(tables: Tables) -> str:
 
 
 def _topology_key(tables: Tables) -> Key:
-    return ("topology", *((rows.table.path, rows.columns.layout.state) for rows in tables.all))
+    return ("topology", *(rows.columns.state for rows in tables.all))
 
 
 def machine_memory() -> int:

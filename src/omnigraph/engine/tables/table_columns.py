@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.tables.column_costs import ColumnCosts
-from omnigraph.engine.tables.kept import Kept, Key
-from omnigraph.engine.tables.living import Living, array_bytes, frozen
+from omnigraph.engine.tables.kept import Held, Kept, Key
+from omnigraph.engine.tables.living import Living, array_bytes, deletions_of, frozen
 from omnigraph.engine.tables.positions import Layout, Piece, masked
 from omnigraph.storage.dataset import IndexCoverage, Table, is_blob
 from omnigraph.storage.plain_arrays import filled, is_given, scalar, truths
@@ -41,8 +41,13 @@ class TableColumns:
 
     def __init__(self, table: Table, kept: Kept) -> None:
         self.table, self.kept = table, kept
-        key = (table.path, table.version, "layout")
+        self.version = Held(table.path, table.version)
+        kept.hold(self, [self.version])
+        key = (self.version, "layout")
         self.layout = kept.keep(key, lambda: Layout(table.fragments()), lambda made: 512 * len(made.fragments) + 512)
+        self.content, self.state = Held(table.path, self.layout.content), Held(table.path, self.layout.state)
+        deleted = {deletions_of(table.path, one) for one in self.layout.fragments if one.deletions is not None}
+        kept.hold(self, {self.content, self.state} | deleted)
         self.living = Living(table, self.layout, kept)
         self._schema = table.schema
         self.costs = ColumnCosts(self.layout, self._schema, kept.limit_bytes)
@@ -127,16 +132,16 @@ class TableColumns:
 
     def indexes(self) -> tuple[IndexCoverage, ...]:
         """The indexes of this version."""
-        key = (self.table.path, self.table.version, "indexes")
+        key = (self.version, "indexes")
         return self.kept.keep(key, self.table.index_coverage, lambda found: 256 * len(found) + 256)
 
     # --- reading ------------------------------------------------------------------------------------
 
     def _column_key(self, column: str) -> Key:
-        return (self.table.path, self.layout.content, self._field(column))
+        return (self.content, self._field(column))
 
     def _derived_key(self, column: str, what: str) -> Key:
-        return (self.table.path, self.layout.state, self._field(column), what)
+        return (self.state, self._field(column), what)
 
     def _field(self, column: str) -> tuple[int, str]:
         """The column's number and type: a rename keeps both, and with the same files no other column has them.
