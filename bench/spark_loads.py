@@ -3,12 +3,14 @@
 Nodes and edges come from graph JSONL and from Parquet; the yardstick reads the same data with Spark's own readers (of
 JSONL, one file per type, by a schema) and writes Parquet. Absolute times belong to the machine, and so do ratios of
 wall times on a busy one: processor seconds of all processes (driver, JVM, Python workers) stand beside them. Memory is
-the peak of each process, of rows and ten times as many; inputs are made by another process, whose memory is no load's.
-Merges change one row in a hundred, which the driver does, and every other row, which executors do: the latter also with
-a bad record, which is left out.
+the peak of each process, of rows and ten times as many; each size has processes of its own, and inputs are made by
+another one, whose memory is no load's. The heap of the JVM is fixed (`--heap`), because it grows to whatever it may
+have before anybody clears it up: what is compared is what loads need. Merges change one row in a hundred, which the
+driver does, and every other row, which executors do: the latter also with a bad record, which is left out.
 
-Without arguments 1M and 10M rows; `--full`: 2.5M and 25M (5M nodes, 20M edges). `--nodes N --edges M --rounds R
---alone` as you like. Everything is told as soon as it is known, and all files go, also when it is interrupted.
+Without arguments 1M and 10M rows; `--full`: 2.5M and 25M (5M nodes, 20M edges), which takes about 20 minutes and 10 GB
+of disk. `--nodes N --edges M --rounds R --heap 1g --alone` as you like. Everything is told as soon as it is known, and
+all files go, also when it is interrupted.
 """
 
 import argparse
@@ -45,6 +47,7 @@ from omnigraph.spark.session import session as spark_session
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 SECONDS_BETWEEN = 0.05
+ROLES = ("driver", "worker", "JVM")
 T = TypeVar("T")
 
 
@@ -119,10 +122,10 @@ class Watch:
 
 @dataclass
 class Contestant:
-    """Something that is measured."""
+    """Something that is measured: `ready` is given a directory, and gives what is done while the clock runs."""
 
     name: str
-    work: Callable[[Path], object]
+    ready: Callable[[Path], Callable[[], object]]
     times: list[float] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
 
@@ -147,9 +150,10 @@ def measured(contestants: list[Contestant], rounds: int, place: Path) -> None:
         for one in contestants:
             target = place / f"{number}"
             target.mkdir()
+            work = one.ready(target)
             gc.collect()
             watch, start = Watch(), time.perf_counter()
-            one.work(target)
+            work()
             one.times.append(time.perf_counter() - start)
             one.usages.append(watch.stop())
             shutil.rmtree(target)
@@ -210,13 +214,15 @@ def graph_at(place: Path) -> Session:
     return create(str(place / "graph"), Source(SCHEMA, "bench.pg"), actor="bench", runtime=runtime)
 
 
-def loading(spark: SparkSession, given: LoadInput, mode: LoadMode = LoadMode.APPEND) -> Callable[[Path], object]:
+def loading(spark: SparkSession, given: LoadInput) -> Callable[[Path], Callable[[], object]]:
     """A load into a new graph."""
 
-    def work(place: Path) -> object:
-        return load(graph_at(place), LoadCall(input=given, mode=mode, actor="bench"), reader(spark=spark))
+    def ready(place: Path) -> Callable[[], object]:
+        graph = graph_at(place)
+        call = LoadCall(input=given, mode=LoadMode.APPEND, actor="bench")
+        return lambda: load(graph, call, reader(spark=spark))
 
-    return work
+    return ready
 
 
 _SHAPES = {
@@ -226,7 +232,7 @@ _SHAPES = {
 """What Spark is told of graph JSONL, so that it need not find out."""
 
 
-def parquet_by_spark(spark: SparkSession, data: Data, ending: str) -> Callable[[Path], object]:
+def parquet_by_spark(spark: SparkSession, data: Data, ending: str) -> Callable[[Path], Callable[[], object]]:
     """Spark's own readers and its own writer, without any check."""
 
     def work(place: Path) -> None:
@@ -237,7 +243,7 @@ def parquet_by_spark(spark: SparkSession, data: Data, ending: str) -> Callable[[
                 rows = rows.select("data.*", *(column for column in ("from", "to") if column in rows.columns))
             rows.write.parquet(str(place / name))
 
-    return work
+    return lambda place: lambda: work(place)
 
 
 def compared(spark: SparkSession, data: Data, rounds: int, place: Path) -> list[Contestant]:
@@ -275,6 +281,12 @@ def people_in(path: Path) -> LoadInput:
     return LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),))
 
 
+def scanned(graph: Session) -> int:
+    """All ids of the nodes, a batch at a time."""
+    table = graph.tables(graph.snapshot()).table("node:Person")
+    return sum(batch.num_rows for batch in table.batches(["id"]))
+
+
 def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
     """A merge that changes one row in a hundred, beside an append of as many to an empty graph."""
     rounds = 3
@@ -287,9 +299,9 @@ def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
     load(full, LoadCall(input=whole, mode=LoadMode.APPEND, actor="bench"), reader(spark=spark))
     calls = iter([LoadCall(input=one, mode=LoadMode.MERGE, actor="bench") for one in given])
     contestants = [
-        Contestant("merge that changes 1 %", lambda _: load(full, next(calls), reader(spark=spark))),
+        Contestant("merge that changes 1 %", lambda _: lambda: load(full, next(calls), reader(spark=spark))),
         Contestant("append of that 1 %", loading(spark, given[0])),
-        Contestant("one scan of the ids", lambda _: full.tables(full.snapshot()).table("node:Person").scan(["id"])),
+        Contestant("one scan of the ids", lambda _: lambda: scanned(full)),
     ]
     measured(contestants, rounds, place)
     return contestants
@@ -306,7 +318,7 @@ def merging_many(spark: SparkSession, data: Data, place: Path, *, is_bad: bool =
     call = LoadCall(input=people_in(path), mode=LoadMode.MERGE, actor="bench", on_error=aside)
     how = reader(spark=spark, loading=SparkLoading(merged_here=0))
     name = "the same, and a bad record" if is_bad else "merge that changes 50 %"
-    found = Contestant(name, lambda _: load(full, call, how))
+    found = Contestant(name, lambda _: lambda: load(full, call, how))
     measured([found], 1, place)
     if aside is not None:
         shutil.rmtree(aside)
@@ -327,6 +339,14 @@ def told(contestants: list[Contestant], rows: int) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Peaks:
+    """The most memory that the processes of a contestant had, in MB by role."""
+
+    name: str
+    of: dict[str, int]
+
+
 def ratio(one: Contestant, other: Contestant) -> None:
     """How much more."""
     print(
@@ -336,16 +356,17 @@ def ratio(one: Contestant, other: Contestant) -> None:
     )
 
 
-def grown(few: list[Contestant], many: list[Contestant]) -> None:
+def grown(few: list[Peaks], many: list[Peaks]) -> None:
     """What ten times as many rows take more of memory."""
     for one, other in zip(few, many, strict=True):
-        roles = ("driver", "worker", "JVM")
-        more = ", ".join(f"{role} {other.peak(role) / max(one.peak(role), 1):.2f}" for role in roles)
+        more = ", ".join(f"{role} {other.of[role] / max(one.of[role], 1):.2f}" for role in ROLES)
         print(f"  {one.name:28} memory for ten times as many rows: {more}", flush=True)
 
 
-def one_size(spark: SparkSession, nodes: int, edges: int, rounds: int, place: Path) -> list[Contestant]:
-    """Everything at one size; the loads."""
+def one_size(nodes: int, edges: int, rounds: int, master: str, heap: str, place: Path) -> list[Peaks]:
+    """Everything at one size, in a process of its own; the peaks of its loads."""
+    spark = spark_session(master, **{"spark.driver.memory": heap})
+    spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()  # Python workers are there
     data = elsewhere(made, place / f"{nodes}", nodes, edges)
     found = compared(spark, data, rounds, place)
     told(found, data.rows)
@@ -366,7 +387,7 @@ def one_size(spark: SparkSession, nodes: int, edges: int, rounds: int, place: Pa
         found.append(many)
     shutil.rmtree(data.place)
     shutil.rmtree(place / "graph")
-    return found
+    return [Peaks(one.name, {role: one.peak(role) for role in ROLES}) for one in found]
 
 
 def main() -> None:
@@ -377,17 +398,17 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="5M nodes and 20M edges")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--heap", default="1g", help="of the JVM")
     parser.add_argument("--alone", action="store_true", help="without a tenth of the rows, to compare memory")
     arguments = parser.parse_args()
     nodes, edges = (5_000_000, 20_000_000) if arguments.full else (arguments.nodes, arguments.edges)
     place = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
     try:
-        spark = spark_session(arguments.master)
-        spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()  # Python workers are there
-        before: list[Contestant] | None = None
+        before: list[Peaks] | None = None
         for part in (1,) if arguments.alone else (10, 1):
             print(f"{nodes // part:,} nodes and {edges // part:,} edges on {arguments.master}", flush=True)
-            found = one_size(spark, nodes // part, edges // part, arguments.rounds, place)
+            size = nodes // part, edges // part, arguments.rounds, arguments.master, arguments.heap
+            found = elsewhere(one_size, *size, place)
             if before is not None:
                 grown(before, found)
             before = found

@@ -20,8 +20,8 @@ from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
 
 COMMITS = 5_000
-EVERY = 250
-"""Commits between two runs of `optimize`."""
+ROUNDS = 20
+"""How often `optimize` runs meanwhile."""
 START_ROWS = 100_000
 MERGED_ROWS, FRAGMENTS = 2_000_000, 100
 SCHEMA = "node P { k: String @key  n: I64 @index }\nedge E: P -> P\n"
@@ -83,11 +83,11 @@ def compare_histories(place: Path, commits: int) -> None:
     """Questions and writes at the start, and after the commits, with and without maintenance."""
     left, kept = seeded(place / "left"), seeded(place / "kept")
     start = measured(left, 10**7)
-    spent = 0.0
+    spent, every = 0.0, max(commits // ROUNDS, 1)
     for number in range(commits):
         commit(left, number)
         commit(kept, number)
-        if number % EVERY == EVERY - 1:
+        if number % every == every - 1:
             begun = time.perf_counter()
             kept.optimize()
             spent += time.perf_counter() - begun

@@ -1,6 +1,12 @@
 """Settings that every test runs under."""
 
+import gc
 import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,6 +20,16 @@ os.environ["OMNIGRAPH_SPARK_MASTER"] = "local[2,2]"
 # No JVM of a test lives long enough to make good for its second compiler, or has garbage for more than one thread.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# The many processes of the tests import the same modules: what one of them has compiled, the others read.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
+PLACE = "omnigraph-tests-"
+FILES = pytest.StashKey[Path]()
+FILES_BYTES, SPARE_BYTES = 4 << 30, 4 << 30
+"""More than the files of a run come to, and what must be free beside them."""
+
 BY_FILE = (
     "tests/cost/",
     "tests/crash/",
@@ -21,11 +37,22 @@ BY_FILE = (
     "tests/s3/",
     "tests/server/",
     "tests/cli/test_server_mode.py",
+    "tests/commit/test_branches_gone.py",
+    "tests/commit/test_foreign.py",
+    "tests/commit/test_staleness.py",
+    "tests/contracts/test_a_query_is_light.py",
     "tests/contracts/test_doors.py",
+    "tests/corpus/test_same_plan.py",
     "tests/demo/",
     "tests/packaging/",
 )
 """Where the tests of a file belong to one process: they share a server or a long history, or go on from each other."""
+
+OWN_SPARK = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in ("choice", "cluster", "fresh_machine", "interrupted", "ledger", "pieces", "splits")
+)
+"""Tests of Spark that start one of their own, or none: they need not wait for those that share one."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist gives no types
@@ -36,9 +63,68 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist gives no typ
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        if path.startswith("tests/spark/") or "spark.md]" in nodeid:
-            return "spark"
-        return path if path.startswith(BY_FILE) else nodeid
+        if path.startswith((*BY_FILE, *OWN_SPARK)):
+            return path
+        return "spark" if path.startswith("tests/spark/") or "spark.md]" in nodeid else nodeid
+
+    def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:
+        """Forget a scope that is done: xdist counts what is left in every scope that a process ever had."""
+        super().mark_test_complete(node, item_index, duration)
+        scopes = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(scopes[scope].values()):
+            del scopes[scope]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One process more than there are processors: each waits now and then, for a lease, a child or a server."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the files of a run in memory where there is room: they are flushed as always, but nobody waits for a disk.
+
+    Not the files of the long profiles, which are large.
+    """
+    if config.option.markexpr != "not soak" or "TMPDIR" in os.environ or not has_room():
+        return
+    for left in MEMORY.glob(f"{PLACE}*"):
+        if not Path("/proc", left.name.removeprefix(PLACE)).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    place = config.stash[FILES] = MEMORY / f"{PLACE}{os.getpid()}"
+    place.mkdir(mode=0o700)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among the thousands of tests, which stay: not while they are collected, and not later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """What tests that failed have left may be looked at until the next run."""
+    place = session.config.stash.get(FILES, None)
+    if place is not None and exitstatus == pytest.ExitCode.OK:
+        session.config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
+
+
+def has_room() -> bool:
+    """Whether there is a file system in memory, with room in both, where programs may run."""
+    if not sys.platform.startswith("linux") or not os.access(MEMORY, os.W_OK):
+        return False
+    found = os.statvfs(MEMORY)
+    memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text("ascii").splitlines())
+    free = int(memory["MemAvailable"].split()[0]) << 10
+    has_files = found.f_bavail * found.f_frsize >= FILES_BYTES and free >= FILES_BYTES + SPARE_BYTES
+    return has_files and not found.f_flag & os.ST_NOEXEC
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together:

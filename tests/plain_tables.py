@@ -36,7 +36,7 @@ class PlainRows:
     """Stands in for `TableRows`; counts what is read of it."""
 
     def __init__(self, type_: AnyType, records: Sequence[Record]) -> None:
-        self.type, self.table = type_, PlainTable(type_.name)
+        self.type, self.table, self.version = type_, PlainTable(type_.name), (type_.name, 1)
         self.size = self.count = len(records)
         schema = arrow_schema(type_)
         names = {name: f"@{name}" if name in ("id", "src", "dst") else name for name in schema.names}

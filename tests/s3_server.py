@@ -1,12 +1,16 @@
 """An S3 server on loopback that the tests start themselves."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
 import boto3
-from moto.server import ThreadedMotoServer
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+from moto.s3.models import s3_backends
+from werkzeug.serving import make_server
 
 BUCKET = "omnigraph-tests"
 _numbers = count(1)
@@ -14,13 +18,16 @@ _numbers = count(1)
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """A running server with one bucket; yields the storage options that reach it."""
+    """A running server with one bucket; yields the storage options that reach it.
+
+    It serves S3 and nothing else: moto's own server looks for the service of each request in hundreds of directories.
+    """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    server = make_server("127.0.0.1", 0, create_backend_app("s3"), threaded=True, request_handler=MotoRequestHandler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
     try:
-        host, port = server.get_host_and_port()
-        options = options_for(f"http://{host}:{port}")
+        options = options_for(f"http://{server.host}:{server.port}")
         client = boto3.client(
             "s3",
             endpoint_url=options["aws_endpoint"],
@@ -32,7 +39,8 @@ def s3_server() -> Iterator[dict[str, str]]:
         client.close()
         yield options
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
 
 
 def options_for(endpoint: str) -> dict[str, str]:
@@ -49,3 +57,14 @@ def options_for(endpoint: str) -> dict[str, str]:
 def fresh_uri() -> str:
     """A prefix that no other test uses."""
     return f"s3://{BUCKET}/graph-{next(_numbers)}"
+
+
+def copied(uri: str) -> str:
+    """A copy of a graph, made inside the server: nothing in a graph says where it is."""
+    store, target = s3_backends[DEFAULT_ACCOUNT_ID]["aws"], fresh_uri()
+    before, after = (place.removeprefix(f"s3://{BUCKET}/") for place in (uri, target))
+    for name in [name for name in store.get_bucket(BUCKET).keys if name.startswith(f"{before}/")]:
+        there = store.get_object(BUCKET, name)
+        assert there is not None
+        store.put_object(BUCKET, after + name.removeprefix(before), there.value)
+    return target

@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import omnigraph as og
-from secrets_sought import leaks_of_files, values_in
+from secrets_sought import everything_sent, leaks_of_files
 from serving import PEOPLE, SCHEMA, TOKENS, write_settings
 from worlds import runtime
 
@@ -41,8 +41,6 @@ class Process:
     host: str
     port: int
     graph: og.Graph
-    sent: list[str] = field(default_factory=list)
-    """Values of parameters, which no log may have."""
 
     def connection(self) -> HTTPConnection:
         """A new connection to it."""
@@ -50,7 +48,6 @@ class Process:
 
     def ask(self, method: str, path: str, body: object = None, *, role: str = "admin") -> tuple[int, Any]:
         """The status and JSON of an answer."""
-        self.sent += values_in(body)
         connection = self.connection()
         try:
             data = None if body is None else json.dumps(body).encode()
@@ -80,13 +77,13 @@ def running(graph: og.Graph, home: Path) -> Iterator[Process]:
     log, printed = home / "server.log", home / "server.out"
     with log.open("w", encoding="utf-8") as errors, printed.open("w", encoding="utf-8") as out:
         popen = subprocess.Popen(command, stdout=out, stderr=errors, env=environment)
-    sent: list[str] = []
-    try:
-        address = urlsplit(_serving(popen, log)["address"])
-        yield Process(popen=popen, host=address.hostname or "", port=address.port or 0, graph=graph, sent=sent)
-    finally:
-        popen.kill()
-        popen.wait()
+    with everything_sent() as sent:
+        try:
+            address = urlsplit(_serving(popen, log)["address"])
+            yield Process(popen=popen, host=address.hostname or "", port=address.port or 0, graph=graph)
+        finally:
+            popen.kill()
+            popen.wait()
     assert leaks_of_files([log, printed], sent) == []
     assert printed.read_text(encoding="utf-8") == ""
 

@@ -50,7 +50,8 @@ POLICIES = """
 @id("nobody touches the vault") forbid(principal, action, resource)
 when { resource is Branch && resource.name like "vault/*" } unless { principal in Group::"admins" };
 """
-TOKENS = {role: f"og_{role}_{'x' * 40}" for role in ("reader", "writer", "admin", "revoked", "nobody")}
+ROLES = ("reader", "writer", "admin", "revoked", "nobody")
+TOKENS = {role: f"og_{role}_{'x' * 40}" for role in ROLES}
 """A token for each role; the one that is revoked is in no file."""
 
 

@@ -30,7 +30,7 @@ from upkeep_calls import EAGER, opened
 from worlds import runtime
 
 MASTER = "local-cluster[2,1,1024]"
-ON_EXECUTORS = SparkLoading(split_bytes=20_000, local_keys=0, local_bytes=0, merged_here=0)
+ON_EXECUTORS = SparkLoading(split_bytes=20_000, local_keys=0, local_bytes=0, merged_here=0, read_here=0)
 
 
 def loaded(spark: SparkSession, graph: og.Graph, mode: str, data: Path, how: SparkLoading, **more: Any) -> Any:

@@ -11,13 +11,15 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+import omnigraph as og
 from crash.data_jobs import contents, opened
 from crash.jobs import leftovers
+from mutating import run
 from omnigraph.commit.recovery import recover
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
 from omnigraph.spark.job import SparkLoading, reader
 from omnigraph.spark.load_jobs import LOCAL_BYTES, MERGED_HERE
-from worlds import FAST
+from worlds import CALM, FAST, runtime
 
 
 def borrowed(port: int, secret: str) -> SparkSession:
@@ -51,7 +53,7 @@ def load_file(
     )
     if dies_after is not None:
         threading.Timer(dies_after, os.kill, (os.getpid(), 9)).start()
-    how = SparkLoading(split_bytes=2000, local_bytes=local_bytes, merged_here=merged_here)
+    how = SparkLoading(split_bytes=2000, local_bytes=local_bytes, merged_here=merged_here, read_here=0)
     load(graph._session, call, reader(spark=spark, loading=how))
 
 
@@ -64,4 +66,15 @@ def settle(uri: str) -> dict[str, Any]:
     return {**leftovers(session, ("nodes", "edges")), "notes": notes}
 
 
-__all__ = ["contents", "load_file", "settle"]
+def write_until(uri: str, name: str, over: str) -> int:
+    """Insert people of that name, one commit each, until there is a file; how many there are."""
+    graph = og.open_graph(uri, runtime=runtime(CALM))
+    count = 0
+    while not Path(over).exists():
+        run(graph, f'insert Person {{ name: "{name}-{count}" }}')
+        count += 1
+        time.sleep(0.1)  # the load has a chance to be the next one
+    return count
+
+
+__all__ = ["contents", "load_file", "settle", "write_until"]

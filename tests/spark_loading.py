@@ -16,9 +16,9 @@ from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, LoadR
 from omnigraph.spark.job import SparkLoading, reader
 
 _MADE = re.compile(r'"id":"[0-9A-HJKMNP-TV-Z]{26}",')
-SMALL = SparkLoading(split_bytes=1500)
+SMALL = SparkLoading(split_bytes=1500, read_here=0)
 """Splits of few lines, so that even a small input has several."""
-APART = SparkLoading(split_bytes=1500, local_keys=0, local_bytes=0)
+APART = SparkLoading(split_bytes=1500, local_keys=0, local_bytes=0, read_here=0)
 """As above, and nothing is done on the driver that tasks can do."""
 
 

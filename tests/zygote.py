@@ -4,6 +4,7 @@ Starting Python and importing Lance takes most of a second; forking from here ta
 fork-safe once used, so the zygote itself never touches a graph.
 """
 
+import atexit
 import importlib
 import json
 import os
@@ -33,18 +34,39 @@ class Ended:
         return self.signal == signal.SIGKILL
 
 
-class Zygote:
-    """Runs functions of test modules in fresh forked children: `run("module:function", {...})`."""
+_processes: list[subprocess.Popen[str]] = []
+"""The one that all tests of this process share, once there is one."""
 
-    def __init__(self) -> None:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
-            "LANCE_LOG": "error",
-        }
-        self._process = subprocess.Popen(
+
+def _process(environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    if not _processes or _processes[-1].poll() is not None:
+        started = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
         )
+        _processes.append(started)
+    return _processes[-1]
+
+
+@atexit.register
+def _end() -> None:
+    for process in _processes:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+class Zygote:
+    """Runs functions of test modules in fresh forked children: `run("module:function", {...})`.
+
+    Jobs have the environment that there was when this was made.
+    """
+
+    def __init__(self) -> None:
+        modules = os.pathsep.join([str(HERE), *filter(None, sys.path)])
+        self._environment = {**os.environ, "PYTHONPATH": modules, "LANCE_LOG": "error"}
+        self._process = _process(self._environment)
 
     def run(self, target: str, arguments: Mapping[str, object], fault: str | None = None) -> Ended:
         """Run one job to its end."""
@@ -52,7 +74,14 @@ class Zygote:
 
     def start(self, target: str, arguments: Mapping[str, object], fault: str | None = None) -> int:
         """Start a job; its process id."""
-        return int(self._ask({"do": "start", "target": target, "arguments": dict(arguments), "fault": fault})["pid"])
+        environment = {**self._environment, **({"OMNIGRAPH_FAULT": fault} if fault else {})}
+        job: dict[str, object] = {
+            "do": "start",
+            "target": target,
+            "arguments": dict(arguments),
+            "environment": environment,
+        }
+        return int(self._ask(job)["pid"])
 
     def wait(self, pid: int) -> Ended:
         """Wait for a job."""
@@ -60,12 +89,7 @@ class Zygote:
         return Ended(answer["result"], answer["signal"], answer["error"])
 
     def close(self) -> None:
-        """End the zygote."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        """Let go of it: the process that forks stays for the next."""
 
     def _ask(self, request: dict[str, object]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -80,6 +104,7 @@ def _serve() -> None:
 
     for verb in verbs.__all__:
         getattr(verbs, verb)  # imported here so that every child has it already
+    importlib.import_module("pandas")  # which pyarrow does with the first value of Python that a write hands to it
 
     pipes: dict[int, int] = {}
     for line in sys.stdin:
@@ -102,8 +127,8 @@ def _fork(request: dict[str, object], pipes: dict[int, int]) -> int:
         return pid
     os.close(read)
     os.dup2(2, 1)
-    if request["fault"]:
-        os.environ["OMNIGRAPH_FAULT"] = str(request["fault"])
+    os.environ.clear()
+    os.environ.update(request["environment"])  # type: ignore[call-overload] # it comes as JSON
     outcome: dict[str, object] = {"result": None, "error": None}
     try:
         module, _, function = str(request["target"]).partition(":")

@@ -56,6 +56,7 @@ POINTS: dict[str, str] = {
     "cleanup.removed": "after each file that cleanup removes",
     "cleanup.swept": "after each table that is swept",
     "repair.planned": "after a repair is planned, before it is published",
+    "repair.looked": "after a damaged manifest is looked at, before anything of it is put aside",
     "repair.aside": "after each damaged version of a manifest is put aside",
     "repair.beyond": "after a manifest that went back is published again",
     "recovery.listed": "after the sidecars are listed",

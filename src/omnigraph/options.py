@@ -108,7 +108,10 @@ class Options:
     manifest_versions: int = 200
     """How many old manifest versions are kept as a fence against stalled writers."""
     cache_bytes: int | None = None
-    """How much memory a graph's reads may keep between queries; None is a quarter of the machine's."""
+    """How much memory a graph's reads may keep between queries; None is a quarter of the machine's.
+
+    Of indexes, and of what files say of themselves, as much again is kept each, at most 512 and 256 MiB.
+    """
     traversal_mode: Traversal = Traversal.AUTO
     derived_cache: bool = True
     """Whether what was derived from tables at some expense is kept beside them, for the next process."""

@@ -182,13 +182,13 @@ def test_a_running_write_of_two_tables_shows_up(session: Session) -> None:
         def reach(self, point: str) -> None:
             if point == "publish.armed":
                 reached.set()
-                assert go_on.wait(20)
+                assert go_on.wait(60)
 
     object.__setattr__(session.store.runtime, "faults", Stopping())
     writes = [TableWrite(table_key=key, append=rows({"y": 1})) for key in TABLES[:2]]
     writer = threading.Thread(target=write_tables, args=(session, writes), kwargs={"operation": "w", "actor": "bob"})
     writer.start()
-    assert reached.wait(20)
+    assert reached.wait(60)
     during = list_operations(session)
     go_on.set()
     writer.join()

@@ -2,11 +2,10 @@
 
 import io
 import os
-import time
 from typing import Any
 
 import omnigraph as og
-from crash.jobs import leftovers
+from crash.jobs import OVER, leftovers
 from mutating import run
 from omnigraph.commit.recovery import recover
 from omnigraph.faults import faults_from
@@ -71,11 +70,15 @@ def write_at_once(uri: str) -> list[Any]:
 
 
 def settle(uri: str) -> dict[str, object]:
-    """Wait for the lease to run out, recover, and tell what is left."""
-    time.sleep(FAST.lease_seconds * 1.5)
-    session = opened(uri)._session
+    """Recover when all leases have run out, and tell what is left."""
+    session = og.open_graph(uri, runtime=Runtime(options=OVER))._session
     recover(session.store, session.log)
     return leftovers(session, ("nodes", "edges"))
+
+
+def aftermath(uri: str) -> dict[str, Any]:
+    """What somebody sees who looks at once, what the next write makes of it, and what is left in the end."""
+    return {"seen": look(uri), "next": write_at_once(uri), "settled": settle(uri)}
 
 
 def contents(graph: og.Graph) -> list[Any]:

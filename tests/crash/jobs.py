@@ -1,7 +1,6 @@
 """What the children of the crash tests do. Every function runs in its own process."""
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -118,8 +117,3 @@ def orphans(session: Session, rooms: Sequence[str]) -> list[str]:
                     used.add(f"{change.path}/{deletion}")
     there = [info.key for room in rooms for info in session.store.objects.list_under(room)]
     return sorted(key for key in there if ("/data/" in key or "/_deletions/" in key) and key not in used)
-
-
-def sleep_past_lease() -> None:
-    """Let the leases of the dead run out."""
-    time.sleep(FAST.lease_seconds * 1.5)

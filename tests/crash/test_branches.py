@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crash.branch_jobs import DOOMED, KEPT
-from crash.jobs import leftovers
+from crash.jobs import OVER, leftovers
 from load_calls import person
 from mutating import new_graph
 from omnigraph.ops.branch import create_branch
@@ -134,8 +134,7 @@ def test_a_killed_load_into_a_new_branch_leaves_both_or_neither(
     killed = zygote.run("crash.branch_jobs:load_from", {"uri": uri, "name": "new"}, f"{point}=kill")
     seen = zygote.run("crash.branch_jobs:people", {"uri": uri})
     again = zygote.run("crash.branch_jobs:load_from", {"uri": uri, "name": "again"})
-    zygote.run("crash.jobs:sleep_past_lease", {})
-    settled = open_session(uri, is_read_only=False, runtime=runtime())
+    settled = open_session(uri, is_read_only=False, runtime=runtime(OVER))
 
     assert killed.was_killed
     assert seen.result == expected

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crash.jobs import leftovers, orphans
+from crash.jobs import OVER, leftovers, orphans
 from merging import SCHEMA, Contents, contents, new_graph, run
 from omnigraph.graph import Graph
 from omnigraph.ops.open import open_session
@@ -67,8 +67,7 @@ def test_a_killed_merge_is_made_or_not(
     killed = zygote.run("crash.merge_jobs:merge", {"uri": uri}, f"{point}=kill")
     seen = zygote.run("crash.merge_jobs:look", {"uri": uri})
     again = zygote.run("crash.merge_jobs:merge", {"uri": uri})
-    zygote.run("crash.jobs:sleep_past_lease", {})
-    settled = open_session(uri, is_read_only=False, runtime=runtime())
+    settled = open_session(uri, is_read_only=False, runtime=runtime(OVER))
 
     assert killed.was_killed
     assert seen.result == {"main": after if POINTS[point] else before}

@@ -51,7 +51,7 @@ def test_killed_while_tables_go_back(point: str, sound: og.Graph, tmp_path: Path
     assert seen.result == {"content": before, "repairs": 1, "errors": [], "unfinished": False}
 
 
-@pytest.mark.parametrize("point", ["repair.aside", "publish.head_written", "repair.beyond"])
+@pytest.mark.parametrize("point", ["repair.looked", "repair.aside", "publish.head_written", "repair.beyond"])
 def test_killed_while_a_manifest_goes_back(point: str, sound: og.Graph, tmp_path: Path, zygote: Zygote) -> None:
     before = exported(sound).decode().splitlines()
     graph = harm.copied(sound, tmp_path / "g")

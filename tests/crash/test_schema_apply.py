@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crash.jobs import leftovers
+from crash.jobs import OVER, leftovers
 from crash.schema_jobs import CHANGES, found, seeded
 from omnigraph.graph import Graph
 from omnigraph.ops.open import open_session
@@ -80,8 +80,7 @@ def killed_and_tried_again(
     killed = zygote.run("crash.schema_jobs:apply", {"uri": uri, "change": change}, f"{point}=kill")
     seen = zygote.run("crash.schema_jobs:look", {"uri": uri})
     again = zygote.run("crash.schema_jobs:apply", {"uri": uri, "change": change})
-    zygote.run("crash.jobs:sleep_past_lease", {})
-    settled = open_session(uri, is_read_only=False, runtime=runtime())
+    settled = open_session(uri, is_read_only=False, runtime=runtime(OVER))
 
     assert killed.was_killed
     assert seen.error is None

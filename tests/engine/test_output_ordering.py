@@ -296,7 +296,7 @@ def test_asking_for_the_first_again_and_again_gives_the_same(key: str, monkeypat
     found = [finish(query, Bindings({"p": np.arange(50)}, 50), reading).fetch(0, 7).to_pylist() for _ in range(6)]
 
     assert all(rows == found[0] for rows in found)
-    assert ("P", 1, "order", key.removeprefix("$p.").removeprefix("@")) in cast("PlainCache", reading.cache).kept
+    assert (("P", 1), "order", key.removeprefix("$p.").removeprefix("@")) in cast("PlainCache", reading.cache).kept
 
 
 @pytest.mark.parametrize("way", ["", " desc"])

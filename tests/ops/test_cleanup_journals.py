@@ -17,6 +17,7 @@ from collecting import (
     content,
     content_files,
     looked_at,
+    names,
     needed,
     pass_time,
     readable,
@@ -332,3 +333,45 @@ def test_a_clock_that_is_ahead_keeps_nothing_that_is_older_than_what_follows_it(
     collect(session, keep=5, older_than=7 * DAY)
 
     assert readable(session) == [8, 7, 6, 5, 4]
+
+
+@pytest.mark.parametrize("on", ["main", "side"])
+def test_a_clock_that_was_ahead_keeps_nothing_for_longer_than_its_commits_are_there(tmp_path: Path, on: str) -> None:
+    uri = str(tmp_path / "g")
+    session = small_world(uri, clock=SkewedClock(400 * DAY))
+    there = session if on == "main" else branch(session, on)
+    for number in range(8):
+        put(there, {"a": number})
+    Path(uri, there.snapshot().pin("node:A").path, "data", "01.lance").touch()
+    pass_time(uri, timedelta(minutes=5))
+    collect(again(session), keep=99, grace=timedelta())  # a version of each manifest that no commit has made
+    for path in sorted(Path(uri, there.log.path, "_versions").glob("*.manifest"))[1:]:
+        path.unlink()  # all others, as a writer trims them
+    pass_time(uri, 30 * DAY)
+
+    collect(again(session), keep=5, older_than=7 * DAY)
+
+    assert [seq for seq in readable(session, on) if seq > 0] == [8, 7, 6, 5, 4]
+
+
+def test_branches_that_always_overlap_leave_no_more_behind_and_cost_no_more_in_time(tmp_path: Path) -> None:
+    session = small_world(tmp_path / "g", replace(FAST, manifest_versions=2))
+    left: list[int] = []
+    asked: list[int] = []
+    live: list[str] = []
+    for number in range(48):
+        live.append(f"b{number}")
+        put(branch(session, live[-1]), {f"k{number % 6}": number})
+        if len(live) > 3:
+            merge(session, MergeCall(source=live[0]))
+            delete_branch(session, live.pop(0))
+        pass_time(session.uri, timedelta(hours=6))
+        if number % 12 == 11:
+            cleaner = again(session)
+            with cleaner.runtime.telemetry.counting() as requests:
+                collect(cleaner, keep=2)
+            left.append(len(names(session.uri)))
+            asked.append(requests.total())
+
+    assert max(left[2:]) <= max(left[:2]) * 1.05, left
+    assert max(asked[2:]) <= max(asked[:2]) * 1.05, asked

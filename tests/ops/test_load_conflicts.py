@@ -297,8 +297,9 @@ def changed_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = ReadRecords.__init__
     stale = ["an older one"]
 
-    def older(records: ReadRecords, call: object, catalog: object, schema_id: str, *rest: object) -> None:
-        begin(records, call, catalog, stale.pop() if stale else schema_id, *rest)  # type: ignore[arg-type] # handed on
+    def older(records: ReadRecords, *given: object) -> None:
+        *parts, schema_id = given
+        begin(records, *parts, stale.pop() if stale else schema_id)  # type: ignore[arg-type, call-arg] # handed on
 
     monkeypatch.setattr(ReadRecords, "__init__", older)
 

@@ -24,7 +24,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
-from s3_server import fresh_uri, s3_server
+from s3_server import copied, fresh_uri, s3_server
 from worlds import FAST, new_world, rows, runtime, seeded_world, state
 
 IMPATIENT = {"client_max_retries": "1", "client_retry_timeout": "2", "timeout": "1s"}
@@ -70,10 +70,15 @@ def impatient(through: Options) -> Options:
     return replace(through, storage={**through.storage, **IMPATIENT})
 
 
+@pytest.fixture(scope="module")
+def template(server: dict[str, str]) -> str:
+    return seeded_world(fresh_uri(), replace(CALM, storage=server)).uri
+
+
 @pytest.fixture
-def world(direct: Options) -> Session:
-    """A seeded graph, reached past the proxy: what everybody else sees."""
-    return seeded_world(fresh_uri(), direct)
+def world(template: str, direct: Options) -> Session:
+    """A seeded graph of its own for each test, reached past the proxy: what everybody else sees."""
+    return open_session(copied(template), is_read_only=False, runtime=runtime(direct))
 
 
 @pytest.fixture
@@ -257,7 +262,7 @@ def test_a_swap_that_lands_after_the_client_gave_up_was_reported_as_unknown(
         insert(writer, "n")
     before = history(world)
     late.release.set()
-    assert late.forwarded.wait(10)
+    assert late.forwarded.wait(60)
 
     assert unknown.value.commit_id not in before
     once_visible(world, unknown.value.commit_id)
@@ -278,7 +283,7 @@ def test_a_late_swap_after_recovery_has_declared_it_dead_has_no_effect(
 
     judge = opened(world, replace(direct, lease_seconds=-5))
     late.release.set()
-    assert late.forwarded.wait(10)
+    assert late.forwarded.wait(60)
 
     assert unknown.value.commit_id not in history(world)
     assert "n" not in state(world)["node:A"]
@@ -301,10 +306,10 @@ def parked_swap(writer: Session, fault: Fault, proxy: FaultyProxy, between: Call
     proxy.plan(fault)
     thread = threading.Thread(target=lambda: done.append(insert(writer, "parked", ("node:A",))))
     thread.start()
-    assert fault.arrived.wait(10)
+    assert fault.arrived.wait(60)
     between()
     fault.release.set()
-    thread.join(30)
+    thread.join(60)
     assert done, "the parked write failed"
     return done[0]
 
@@ -601,7 +606,7 @@ def test_the_proxy_ends_at_once_even_while_it_holds_a_request(server: dict[str, 
         # Whether the held request was still answered depends on the moment of the end; only that it ends is claimed.
         thread = threading.Thread(target=put_if_it_can, args=(session, "held"))
         thread.start()
-        assert fault.arrived.wait(30)
+        assert fault.arrived.wait(60)
         began = time.monotonic()
     ended = time.monotonic()
     thread.join(60)

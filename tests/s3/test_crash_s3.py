@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
-from s3_server import fresh_uri, s3_server
-from worlds import FAST, STORAGE, TABLES, seeded_world, state
+from s3_server import copied, fresh_uri, s3_server
+from worlds import FAST, STORAGE, TABLES, seeded_world
 from zygote import Zygote
 
 POINTS = (
@@ -38,6 +38,17 @@ def storage() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
+def template(storage: dict[str, str]) -> str:
+    return seeded_world(fresh_uri(), replace(FAST, storage=storage)).uri
+
+
+@pytest.fixture
+def uri(template: str) -> str:
+    """A graph of its own for each test."""
+    return copied(template)
+
+
+@pytest.fixture(scope="module")
 def zygote(storage: dict[str, str]) -> Iterator[Zygote]:
     with mock.patch.dict(os.environ, {STORAGE: json.dumps(storage)}):
         zygote = Zygote()
@@ -50,10 +61,7 @@ def zygote(storage: dict[str, str]) -> Iterator[Zygote]:
     ["upsert", pytest.param("append", marks=pytest.mark.soak), pytest.param("overwrite", marks=pytest.mark.soak)],
 )
 @pytest.mark.parametrize("point", POINTS)
-def test_a_writer_killed_on_s3_leaves_all_or_nothing(
-    kind: str, point: str, storage: dict[str, str], zygote: Zygote
-) -> None:
-    uri = seeded_world(fresh_uri(), replace(FAST, storage=storage)).uri
+def test_a_writer_killed_on_s3_leaves_all_or_nothing(kind: str, point: str, uri: str, zygote: Zygote) -> None:
     victim = {"uri": uri, "kind": kind, "tables": list(TABLES[:2])}
 
     killed = zygote.run("crash.jobs:write", victim, f"{point}=kill")
@@ -77,14 +85,13 @@ def test_a_writer_killed_on_s3_leaves_all_or_nothing(
 
 
 @pytest.mark.parametrize("point", ["recovery.fenced", "recovery.published", "recovery.reclaimed", "recovery.audited"])
-def test_a_recovery_killed_on_s3_is_finished_by_the_next(point: str, storage: dict[str, str], zygote: Zygote) -> None:
-    session = seeded_world(fresh_uri(), replace(FAST, storage=storage))
-    before = state(session)
-    victim = {"uri": session.uri, "kind": "upsert", "tables": list(TABLES[:2])}
+def test_a_recovery_killed_on_s3_is_finished_by_the_next(point: str, uri: str, zygote: Zygote) -> None:
+    before = dict.fromkeys(TABLES, SEED)
+    victim = {"uri": uri, "kind": "upsert", "tables": list(TABLES[:2])}
     zygote.run("crash.jobs:write", victim, "publish.applied@2=kill")
 
-    killed = zygote.run("s3.jobs:heal", {"uri": session.uri}, f"{point}=kill")
-    settled = zygote.run("s3.jobs:settle", {"uri": session.uri})
+    killed = zygote.run("s3.jobs:heal", {"uri": uri}, f"{point}=kill")
+    settled = zygote.run("s3.jobs:settle", {"uri": uri})
 
     assert killed.was_killed
     assert settled.error is None

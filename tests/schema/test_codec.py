@@ -72,13 +72,13 @@ def test_a_large_catalog_is_fast() -> None:
     properties = " ".join(f"p{n}: I32 @default({n})" for n in range(10))
     catalog = accepted("".join(node.format(n=n, properties=properties) for n in range(500)))
 
-    started = time.perf_counter()
+    started = time.thread_time()
     decoded = decode_catalog(encode_catalog(catalog))
     fingerprint(decoded)
-    took = time.perf_counter() - started
+    took = time.thread_time() - started
 
     assert decoded == catalog
-    assert took < 3  # a fifth of a second on a slow machine; quadratic work would take minutes
+    assert took < 3  # of this thread, whatever else runs: a fifth of a second is usual, quadratic work takes minutes
 
 
 # --- strict ------------------------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
-"""No test of the server may leave a token in a log, whatever it is about."""
+"""No test of the server may leave a token or a value of somebody's in a log, whatever it is about."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from secrets_sought import everything_said, leaks
+from secrets_sought import everything_said, everything_sent, leaks
 
 
 @pytest.fixture(autouse=True)
-def no_token_is_logged() -> Iterator[None]:
-    with everything_said() as lines:
+def no_token_or_value_is_logged() -> Iterator[None]:
+    with everything_said() as lines, everything_sent() as values:
         yield
-    assert leaks("\n".join(lines)) == []
+    assert leaks("\n".join(lines), values) == []

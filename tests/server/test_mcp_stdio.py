@@ -1,15 +1,17 @@
 """MCP over pipes: an agent that starts `omnigraph mcp` works with one graph, in a process of its own."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO, cast
 
 import anyio
 import pytest
@@ -20,6 +22,7 @@ from omnigraph.engine.budget import Budget
 from omnigraph.policy import Actor
 from omnigraph.server import mcp_calls
 from omnigraph.server.mcp_arguments import QueryArguments
+from omnigraph.server.mcp_lines import NO_MESSAGE, Lines
 from omnigraph.server.mcp_stdio import AgentSettingsError, _Agent, serve_mcp
 from server_process import laid_out
 from serving import ADD, ALL, serving
@@ -150,6 +153,48 @@ def test_without_being_allowed_to_write_an_agent_only_reads_and_survives_nonsens
     assert heard["method"] == "notifications/tools/list_changed"
     assert sorted({*after} - {*before}) == ["newest"]
     assert code == 0
+
+
+def test_a_line_that_is_too_long_is_left_out(home: Path) -> None:
+    with by_hand(str(home / "people.omni")) as agent:
+        agent.write(b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"' + b"x" * 2**21 + b'"}}')
+        pong = agent.ask("ping", {})
+
+    assert pong["result"] == {}
+    assert 7 not in [one.get("id") for one in agent.heard]
+
+
+class Endless(io.RawIOBase):
+    """One line of very many bytes, and a short one."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._left < 0:
+            return 0
+        self._left -= len(buffer)
+        piece = b"x" * len(buffer) if self._left >= 0 else b"\nshort\n"
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def test_of_a_line_that_is_too_long_only_a_piece_is_in_memory() -> None:
+    lines = Lines(cast("BinaryIO", io.BufferedReader(Endless(2**26))), limit=2**16)
+
+    async def all_of_them() -> list[str]:
+        return [line async for line in lines]
+
+    tracemalloc.start()
+    found = anyio.run(all_of_them)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert found == [NO_MESSAGE, "short\n"]
+    assert most < 2**23
 
 
 def test_a_signal_ends_it_though_its_stdin_is_open(home: Path) -> None:

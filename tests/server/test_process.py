@@ -150,3 +150,15 @@ def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
     assert len(acknowledged) >= 12
     assert set(acknowledged) <= set(names)
     assert len(names) == len(set(names)) <= 2 + len(acknowledged) + 3
+
+
+def test_all_threads_of_a_server_share_one_allocator(process: Process) -> None:
+    connection = process.connection()
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKENS['admin']}"})
+    text = connection.getresponse().read().decode()
+    connection.close()
+
+    found = {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if not line.startswith("#")}
+    assert found['omnigraph_arrow_bytes{allocator="system"}'] >= 0
+    assert found["omnigraph_resident_bytes"] > 1024 * 1024
+    assert found['omnigraph_table_cache_bytes{graph="people"}'] >= 0

@@ -15,6 +15,7 @@ from load_calls import Record, edge, files_below, loaded, node
 from omnigraph.engine.bulk.incoming import Batch
 from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, Progress, TypedSource
+from omnigraph.spark import load_jobs
 from omnigraph.spark.job import SparkLoading
 from omnigraph.spark.merging import SparkMerge
 from spark_loading import exported, file_of, left_over, reasons, spark_loaded, texts
@@ -26,7 +27,7 @@ node Team { name: String @key  code: I64?  room: String?  @unique(code, room) }
 edge Knows: Person -> Person { since: I32?  @key(src, dst) }
 edge Leads: Team -> Person @card(1..2) { since: I32? }
 """
-ON_EXECUTORS = SparkLoading(split_bytes=1500, local_keys=0, local_bytes=0, merged_here=0)
+ON_EXECUTORS = SparkLoading(split_bytes=1500, local_keys=0, local_bytes=0, merged_here=0, read_here=0)
 
 
 def person(number: int, **more: object) -> Record:
@@ -290,3 +291,20 @@ def test_an_interrupted_merge_on_executors_leaves_nothing(spark: SparkSession, t
         spark_loaded(spark, graph, "merge", data, ON_EXECUTORS, progress=interrupt)
 
     assert files_below(graph) == before
+
+
+def test_a_small_merge_is_read_by_the_driver_and_starts_no_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = seeded(tmp_path / "here"), seeded(tmp_path / "there")
+    changes = [person(3, age=99), person(100, bio="new"), edge("Knows", "p1", "nobody"), person(4, age="old")]
+    data = file_of(tmp_path, *changes)
+    own = partial(loaded, here, "merge", inputs=LoadInput(graph=(GraphSource(data=data),)), on_error=tmp_path / "a")
+    expected = ended(here, own)
+
+    monkeypatch.delattr(load_jobs, "run_job")
+    merged = partial(spark_loaded, spark, there, "merge", data, SparkLoading(), on_error=tmp_path / "b")
+
+    assert ended(there, merged) == expected
+    assert reasons(tmp_path / "b") == reasons(tmp_path / "a")
+    assert texts(tmp_path / "b") == texts(tmp_path / "a")

@@ -18,7 +18,7 @@ CASES = [
     for case in read_cases(path)
     if is_load_case(case)
 ]
-SMALL = SparkLoading(split_bytes=300)
+SMALL = SparkLoading(split_bytes=300, read_here=0)
 """Splits of few lines, so that even a small input has several."""
 
 

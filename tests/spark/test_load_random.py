@@ -70,7 +70,7 @@ def both(
     seeding = [one for one in records(seed + 1_000, count) if not isinstance(one, str)]
     data = file_of(place, *records(seed, count))
     given = LoadInput(graph=(GraphSource(data=data),))
-    how = SparkLoading(split_bytes=1 + data.stat().st_size // 4)
+    how = SparkLoading(split_bytes=1 + data.stat().st_size // 4, read_here=0)
     if seed % 2 == 0:  # nothing is done on the driver that executors can do
         how = replace(how, local_keys=0, local_bytes=0, merged_here=0)
     ends: list[dict[str, Any]] = []

@@ -5,18 +5,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from load_calls import edge, person
+import spark_loading
+from load_calls import edge, loaded, person, text_of
 from mutating import SCHEMA
+from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.table_upkeep import UpkeepCall
+from omnigraph.runtime import Runtime
 from omnigraph.spark.job import SparkLoading
 from omnigraph.spark.place import Place
 from omnigraph.spark.upkeep import SparkHands
-from s3_server import fresh_uri, s3_server
+from omnigraph.storage.s3_objects import S3Objects
+from s3_server import BUCKET, fresh_uri, s3_server
 from spark_loading import APART, file_of, left_over, spark_loaded
 from upkeep_calls import EAGER, by_table, eager, exported
 from worlds import FAST, runtime
@@ -31,10 +37,15 @@ def storage() -> Iterator[dict[str, str]]:
         yield options
 
 
+def reaching(storage: dict[str, str]) -> Runtime:
+    """Settings that reach the store."""
+    return runtime(eager(replace(FAST, storage=storage)))
+
+
 @pytest.fixture(scope="module")
 def graph(storage: dict[str, str], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     """Loaded on Spark, in several splits."""
-    made = og.create_graph(fresh_uri(), SCHEMA, runtime=runtime(eager(replace(FAST, storage=storage))))
+    made = og.create_graph(fresh_uri(), SCHEMA, runtime=reaching(storage))
     spark_loaded(spark, made, "append", file_of(tmp_path_factory.mktemp("in"), *KNOWS, *PEOPLE), APART)
     return made
 
@@ -64,7 +75,7 @@ def test_executors_export_from_s3(graph: og.Graph, tmp_path: Path) -> None:
 
 def test_executors_merge_into_s3(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
     data = file_of(tmp_path, *(person(f"p{number}", age=7) for number in range(30, 50)))
-    how = SparkLoading(split_bytes=300, local_keys=0, local_bytes=0, merged_here=0)
+    how = SparkLoading(split_bytes=300, local_keys=0, local_bytes=0, merged_here=0, read_here=0)
 
     told = spark_loaded(spark, graph, "merge", data, how).nodes["Person"]
 
@@ -88,7 +99,31 @@ def test_executors_maintain_tables_on_s3(graph: og.Graph, spark: SparkSession) -
     assert "src_btree" in by_table(done)["Knows"].indexes_built
 
 
-@pytest.mark.parametrize("address", ["s3://bucket/people.jsonl", "https://example.org/people.jsonl"])
+def test_executors_read_their_input_from_s3(spark: SparkSession, storage: dict[str, str], tmp_path: Path) -> None:
+    rest = pa.table({"name": [f"p{number}" for number in range(20, 40)], "age": pa.array(range(20, 40), pa.int32())})
+    pa_parquet.write_table(rest, people := io.BytesIO(), row_group_size=5)
+    knows = "from,to\n" + "".join(f"{one['from']},{one['to']}\n" for one in KNOWS[20:])
+    parts = {"in.jsonl": text_of([*KNOWS[:20], *PEOPLE[:20]]), "p.parquet": people.getvalue(), "k.csv": knows.encode()}
+    for name, data in parts.items():
+        S3Objects(BUCKET, "input", storage).put(name, data)
+    place = f"s3://{BUCKET}/input"
+    given = LoadInput(
+        graph=(GraphSource(data=f"{place}/*.jsonl"),),
+        typed=(
+            TypedSource(type="Person", is_edge=False, data=f"{place}/p.parquet"),
+            TypedSource(type="Knows", is_edge=True, data=f"{place}/k.csv"),
+        ),
+    )
+    how = SparkLoading(split_bytes=300, local_keys=0, local_bytes=0)
+    made = [og.create_graph(str(tmp_path / name), SCHEMA, runtime=reaching(storage)) for name in "ab"]
+    loaded(made[0], "append", *PEOPLE, *KNOWS)
+
+    spark_loaded(spark, made[1], "append", given, how)
+
+    assert spark_loading.exported(made[1]) == spark_loading.exported(made[0])
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/people.jsonl", "https://example.org/people.jsonl"])
 def test_an_input_that_is_no_file_is_told_the_way_round(graph: og.Graph, address: str) -> None:
     with pytest.raises(og.OmnigraphError, match=r"graph\.spark\.load") as refused:
         graph.load(address, mode="append")

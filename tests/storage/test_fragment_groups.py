@@ -1,6 +1,7 @@
 """Which fragments are written anew: where it pays, and not again and again."""
 
 from collections.abc import Sequence
+from itertools import count
 from math import log2
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.dataset import Fragment
-from omnigraph.storage.fragment_groups import TAIL_ROWS, groups_to_rewrite
+from omnigraph.storage.fragment_groups import ROW_BYTES, TAIL_BYTES, TAIL_ROWS, fragments_to_weigh, groups_to_rewrite
 
 OPTIONS = UpkeepOptions(
     fragment_rows=1_000, fragment_bytes=10**6, merged_fragments=4, deleted_share=0.2, deleted_rows=10
@@ -60,14 +61,65 @@ def test_a_few_wide_rows_are_not_the_smallest() -> None:
     assert groups_to_rewrite(wide, OPTIONS) == ()
 
 
-def test_rows_with_blobs_are_never_the_smallest() -> None:
+def test_rows_with_large_blobs_are_not_the_smallest() -> None:
     fragments = table(900, 1, 9, 40, 200)
 
-    assert groups_to_rewrite(fragments, OPTIONS, has_blobs=True) == ()
+    assert groups_to_rewrite(fragments, OPTIONS, blob_bytes={4: 260_000}) == ()
+
+
+def test_rows_with_small_blobs_are_the_smallest_like_others() -> None:
+    fragments = table(900, 1, 9, 40, 100)
+
+    assert groups_to_rewrite(fragments, OPTIONS, blob_bytes={4: 100_000}) == ((1, 2, 3, 4),)
 
 
 def test_fragments_with_blobs_of_like_size_are_merged() -> None:
-    assert groups_to_rewrite(table(200, *[1] * 5), OPTIONS, has_blobs=True) == ((1, 2, 3, 4, 5),)
+    sizes = dict.fromkeys(range(1, 6), 30_000)
+
+    assert groups_to_rewrite(table(200, *[1] * 5), OPTIONS, blob_bytes=sizes | {0: 400_000}) == ((1, 2, 3, 4, 5),)
+
+
+def test_a_large_blob_is_not_written_anew_for_the_sake_of_rows_without() -> None:
+    fragments = table(*[1] * 9)
+
+    groups = groups_to_rewrite(fragments, OPTIONS, blob_bytes={4: 400_000})
+
+    assert groups == ((0, 1, 2, 3, 5, 6, 7, 8),)
+
+
+def test_a_fragment_that_is_full_of_blobs_is_never_merged() -> None:
+    assert groups_to_rewrite(table(*[1] * 9), OPTIONS, blob_bytes=dict.fromkeys(range(9), 600_000)) == ()
+
+
+def test_a_group_fits_into_one_fragment_with_its_blobs() -> None:
+    groups = groups_to_rewrite(table(*[1] * 12), OPTIONS, blob_bytes=dict.fromkeys(range(12), 240_000))
+
+    assert groups == ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11))
+
+
+@pytest.mark.parametrize("nbytes, groups", [(1_000, ()), (200_000, ((0,),))])
+def test_a_few_deleted_rows_are_worth_it_for_the_sake_of_their_blobs(
+    nbytes: int, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    worn = [fragment(0, 12, 9), fragment(1, 12, 1)]
+
+    assert groups_to_rewrite(worn, OPTIONS, blob_bytes={0: nbytes, 1: nbytes}) == groups
+
+
+def test_only_what_may_pay_is_weighed() -> None:
+    fragments = [*table(900, 10, 10, 10, 10), fragment(5, 700), fragment(6, 2_000, 600), fragment(7, 2_000, 1)]
+
+    assert fragments_to_weigh(fragments, OPTIONS) == {1, 2, 3, 4, 6}
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1), st.integers(0, 300_000)), max_size=30))
+def test_what_is_chosen_was_weighed(made: list[tuple[int, float, int]]) -> None:
+    fragments = [fragment(place, rows, int(rows * share)) for place, (rows, share, _) in enumerate(made)]
+    sizes = {place: nbytes for place, (_, _, nbytes) in enumerate(made)}
+
+    groups = groups_to_rewrite(fragments, OPTIONS, blob_bytes=sizes)
+
+    assert {number for group in groups for number in group} <= fragments_to_weigh(fragments, OPTIONS)
 
 
 def test_a_full_fragment_is_never_merged() -> None:
@@ -120,15 +172,14 @@ def test_once_it_is_done_little_is_left_to_do(rows: list[int]) -> None:
     assert sum(one.rows for one in fragments) == sum(rows)
 
 
-@pytest.mark.parametrize("has_blobs", [False, True])
 @given(appends=st.lists(st.integers(1, 5), min_size=1, max_size=300))
-def test_a_row_is_rewritten_about_once_for_every_doubling(appends: list[int], *, has_blobs: bool) -> None:
+def test_a_row_is_rewritten_about_once_for_every_doubling(appends: list[int]) -> None:
     fragments: list[Fragment] = []
     rewritten = 0
 
     for number, rows in enumerate(appends):
         fragments.append(fragment(10_000 + number, rows))
-        groups = groups_to_rewrite(fragments, UpkeepOptions(deleted_rows=10), has_blobs=has_blobs)
+        groups = groups_to_rewrite(fragments, UpkeepOptions(deleted_rows=10))
         by_number = {one.number: one.rows for one in fragments}
         rewritten += sum(by_number[one] for group in groups for one in group)
         fragments = [
@@ -137,6 +188,28 @@ def test_a_row_is_rewritten_about_once_for_every_doubling(appends: list[int], *,
         ]
 
     total = sum(appends)
-    tail = 0 if has_blobs else TAIL_ROWS
-    assert rewritten <= total * (log2(total) + 2) + len(appends) * tail
-    assert len(fragments) <= 4 * (log2(max(total / max(tail, 1), 1)) + 2)
+    assert rewritten <= total * (log2(total) + 2) + len(appends) * TAIL_ROWS
+    assert len(fragments) <= 4 * (log2(max(total / TAIL_ROWS, 1)) + 2)
+
+
+BLOBS = st.one_of(st.integers(0, 2_000), st.integers(100_000, 5_000_000), st.integers(10**8, 4 * 10**8))
+
+
+@given(st.lists(BLOBS, min_size=1, max_size=200))
+def test_blobs_are_written_anew_about_once_for_every_doubling(appends: list[int]) -> None:
+    options, numbers = UpkeepOptions(deleted_rows=10), count()
+    sizes: dict[int, tuple[int, int]] = {}
+    rewritten = 0
+
+    for appended in appends:
+        sizes[next(numbers)] = (1, appended)
+        fragments = [fragment(one, rows) for one, (rows, _) in sizes.items()]
+        blobs = {one: nbytes for one, (_, nbytes) in sizes.items()}
+        for group in groups_to_rewrite(fragments, options, blob_bytes=blobs):
+            rows, nbytes = zip(*(sizes.pop(one) for one in group), strict=True)
+            sizes[next(numbers)] = (sum(rows), sum(nbytes))
+            rewritten += sum(nbytes)
+
+    total, most = sum(appends), options.fragment_bytes
+    assert rewritten <= total * (log2(min(total, most) / ROW_BYTES + len(appends)) + 2) + len(appends) * TAIL_BYTES
+    assert len(sizes) <= 4 * log2(most / ROW_BYTES) + 2 * total / most + 4

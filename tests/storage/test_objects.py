@@ -92,6 +92,32 @@ def test_put_if_match_refuses_what_is_gone(store: ObjectStore) -> None:
     assert store.info("a/x") is None
 
 
+def test_delete_if_match_removes_what_was_read(store: ObjectStore) -> None:
+    etag = store.put("a/x", b"first")
+
+    store.delete_if_match("a/x", etag)
+
+    assert store.info("a/x") is None
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_delete_if_match_refuses_what_changed_meanwhile_or_is_gone(store: ObjectStore, *, is_there: bool) -> None:
+    etag = store.put("a/x", b"first")
+    store.delete("a/x")
+    if is_there:
+        store.put("a/x", b"other")
+
+    with pytest.raises(ObjectChangedError):
+        store.delete_if_match("a/x", etag)
+
+    assert (store.info("a/x") is not None) is is_there
+
+
+def test_delete_if_match_refuses_where_there_is_no_directory(store: ObjectStore) -> None:
+    with pytest.raises(ObjectChangedError):
+        store.delete_if_match("nowhere/x", "1")
+
+
 def test_deleting_twice_is_fine(store: ObjectStore) -> None:
     store.put("a/x", b"1")
 
@@ -176,12 +202,13 @@ def test_a_read_only_directory_is_unavailable_and_named(tmp_path: Path) -> None:
 
 def test_a_conditional_put_and_a_delete_wait_for_whoever_is_comparing(tmp_path: Path) -> None:
     store = LocalObjects(str(tmp_path))
-    etag = store.put("a/x", b"old")
+    etag, kept = store.put("a/x", b"old"), store.put("a/z", b"gone")
     directory = os.open(tmp_path / "a", os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
     waiting = [
         threading.Thread(target=lambda: store.put_if_match("a/x", b"new", etag)),
         threading.Thread(target=lambda: store.delete("a/y")),
+        threading.Thread(target=lambda: store.delete_if_match("a/z", kept)),
     ]
 
     for thread in waiting:
@@ -190,7 +217,8 @@ def test_a_conditional_put_and_a_delete_wait_for_whoever_is_comparing(tmp_path: 
     are_waiting = [thread.is_alive() for thread in waiting]
     os.close(directory)
     for thread in waiting:
-        thread.join(10)
+        thread.join(60)
 
-    assert are_waiting == [True, True]
+    assert are_waiting == [True, True, True]
+    assert store.info("a/z") is None
     assert store.get("a/x").data == b"new"

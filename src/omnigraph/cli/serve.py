@@ -5,6 +5,7 @@ import click
 import omnigraph
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.config.allocator import prefer_system_allocator
 
 
 @click.command("serve")
@@ -29,6 +30,7 @@ def command(
     The first Ctrl-C or SIGTERM lets what runs finish, the second does not.
     """
     if not check:
+        prefer_system_allocator()  # before Arrow is loaded
         omnigraph.serve(graphs, config=config, bind=bind, unauthenticated=unauthenticated)
         return 0
     found = omnigraph.check_server(graphs, config=config, bind=bind, unauthenticated=unauthenticated)

@@ -11,6 +11,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import MAIN, Floor, Manifest
 from omnigraph.commit.retention import (
+    Bounds,
     Line,
     MergePoint,
     Plan,
@@ -131,6 +132,7 @@ class _Reader:
 
     def __init__(self, branches: Branches, main: Head, times: Times, floors: Mapping[str, Floor]) -> None:
         self._branches, self._main, self._times, self._floors = branches, main, times, floors
+        self._bounds = Bounds(times)
         self._live = {record.path for record in main.snapshot.manifest.live_branches.values()} | {MANIFEST}
         self._gone: set[str] = set()
         self.lines: dict[str, Line] = {}
@@ -142,7 +144,12 @@ class _Reader:
             log = self._branches.journal(branch, path)
             head = self._main if path == MANIFEST else log.last()
             line = self.lines[path] = Line(
-                log, head, is_live=path in self._live, times=self._times, floors=self._floors
+                log,
+                head,
+                is_live=path in self._live,
+                times=self._times,
+                bounds=self._bounds,
+                floors=self._floors,
             )
             if line.fork is not None:
                 branch, path = line.fork.parent_branch, line.fork.parent_path

@@ -4,7 +4,7 @@ Nothing is held, and nothing of a cache is trusted: what is looked at is what is
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError, check_stamp, decode_head, decode_journal
@@ -12,6 +12,7 @@ from omnigraph.commit.manifest_log import Head, open_version
 from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.storage.inspection import DamagedError, damage_of, listing_of
 from omnigraph.storage.layout import version_file, version_number
+from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import TableMissingError
 
@@ -52,6 +53,8 @@ class ManifestLook:
     head: Head | None
     fault: ManifestFault | None = None
     """What is wrong with the newest version; None when that is `head`."""
+    damaged: Mapping[int, str] = field(default_factory=dict)
+    """By number, the etags of the versions that are newer than `head` and can't be read."""
 
 
 def look_at(store: Store, branch: str, path: str) -> ManifestLook:
@@ -63,17 +66,20 @@ def look_at(store: Store, branch: str, path: str) -> ManifestLook:
     for _ in range(LOOKS):
         if found.fault is None:
             break
-        before, found = found, _look(store, branch, path)
+        before, found = found, _look(store, branch, path, is_tagged=True)
         if found.newest == before.newest:
             break
     return found
 
 
-def _look(store: Store, branch: str, path: str) -> ManifestLook:
+def _look(store: Store, branch: str, path: str, *, is_tagged: bool = False) -> ManifestLook:
     sizes = listing_of(store, path).sizes
     numbers = sorted(filter(None, (version_number(key) for key in sizes if "/_versions/" in key)), reverse=True)
     fault: ManifestFault | None = None
+    tags: dict[int, str] = {}
     for number in numbers:
+        if is_tagged:
+            tags |= _tag(store, path, number)  # before it is read: what is read then is this, or something newer
         try:
             head = _read(store, branch, path, number, sizes)
         except FormatRefusedError as error:
@@ -85,10 +91,19 @@ def _look(store: Store, branch: str, path: str) -> ManifestLook:
         except DamagedError as error:
             fault = fault or ManifestFault(kind=ManifestFaultKind.VERSION, place=error.place, reason=error.reason)
         else:
-            return ManifestLook(branch=branch, path=path, newest=numbers[0], head=head, fault=fault)
+            tags.pop(number, None)
+            return ManifestLook(branch=branch, path=path, newest=numbers[0], head=head, fault=fault, damaged=tags)
     if not numbers:
         fault = ManifestFault(kind=ManifestFaultKind.MISSING, place=path, reason="it has no version")
     return ManifestLook(branch=branch, path=path, newest=numbers[0] if numbers else 0, head=None, fault=fault)
+
+
+def _tag(store: Store, path: str, number: int) -> dict[int, str]:
+    """The etag of a version by its number; nothing when somebody has just removed it."""
+    try:
+        return {number: store.objects.get(f"{path}/{version_file(number)}").etag}
+    except ObjectMissingError:
+        return {}
 
 
 def _read(store: Store, branch: str, path: str, number: int, sizes: Mapping[str, int]) -> Head:

@@ -27,7 +27,7 @@ from omnigraph.commit.refs import undo
 from omnigraph.commit.retention import ranges
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.layout import EDGES, NODES, RECOVERY, detached_file, is_detached, version_file, version_number
-from omnigraph.storage.objects import ObjectMissingError
+from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.telemetry import log as telemetry_log
@@ -61,6 +61,8 @@ def unfinished(found: Mapping[str, int], look: ManifestLook) -> int | None:
 def put_aside(store: Store, look: ManifestLook) -> None:
     """Take the damaged versions of a manifest out of the way, the newest first.
 
+    Whoever removes one frees its number, and others publish under it: so only what was looked at goes.
+
     Raises:
         ConflictError: Somebody has published meanwhile, so that the manifest is not as it was looked at.
     """
@@ -72,13 +74,22 @@ def put_aside(store: Store, look: ManifestLook) -> None:
     for number in numbers:
         if number <= whole:
             break
-        key = f"{look.path}/{version_file(number)}"
         try:
-            store.objects.put(aside_key(look.path, number), store.objects.get(key).data)
-        except ObjectMissingError:
-            continue  # another repair was quicker
-        store.objects.delete(key)
+            _move_aside(store, look.path, number, look.damaged.get(number))
+        except (ObjectMissingError, ObjectChangedError):
+            reason = "another repair is at it"
+            raise ConflictError("manifest", f"{number}, damaged", "another version", reason) from None
         store.runtime.faults.reach("repair.aside")
+
+
+def _move_aside(store: Store, path: str, number: int, etag: str | None) -> None:
+    """ObjectMissingError or ObjectChangedError unless the version is the one that has this etag."""
+    key = f"{path}/{version_file(number)}"
+    found = store.objects.get(key)
+    if found.etag != etag:
+        raise ObjectChangedError(key)
+    store.objects.put(aside_key(path, number), found.data)
+    store.objects.delete_if_match(key, found.etag)
 
 
 def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -> Head:

@@ -90,6 +90,8 @@ class CommitPlan:
 
     epoch: int | None = None
     """The last cleanup before anything was read that the plan relies on, if that was earlier than its base."""
+    outlives_cleanup: bool = True
+    """Whether it may be published behind a cleanup that came since: not when it pins what its base does not."""
 
     def __post_init__(self) -> None:
         keys = [move.table_key for move in self.moves]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.clock import instant_text
-from omnigraph.commit.floor import require_base, require_source, require_staged
+from omnigraph.commit.floor import TooSlowError, require_base, require_source, require_staged
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
 from omnigraph.commit.moments import moment_after
@@ -282,6 +282,8 @@ def _require_uncollected(
     floor = newest.snapshot.manifest.floor
     if floor.epoch == plan.epoch:
         return
+    if not plan.outlives_cleanup:
+        raise TooSlowError(floor.epoch, "may have taken the versions that it goes back to")
     require_base(floor, plan.base.snapshot.commit)
     require_staged(log.store, floor, made, is_leased=lease is not None)
     if plan.merged_from is not None:

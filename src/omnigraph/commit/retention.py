@@ -5,15 +5,18 @@ are: tagged commits, those that branches were taken from, those that later merge
 operations in flight stand on.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 
 from omnigraph.clock import parse_instant
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Commit, Floor, Fork, Pin, TableRecord
 from omnigraph.commit.refs import undo
+from omnigraph.storage.layout import is_detached
 
 Seqs = Mapping[str, Iterable[int]]
 """By the path of a journal, numbers of commits in it."""
@@ -22,6 +25,33 @@ Times = Mapping[tuple[str, int], datetime]
 """When versions of manifests and tables, by path and number, were made, by the store's clock."""
 Floors = dict[str, Floor]
 """By journal, its floor."""
+
+
+class Bounds:
+    """Before when a version of a manifest was made: before all that have higher numbers, whoever made those.
+
+    The newest version of a manifest is always there, so this is known of every commit, however wrong the clock of its
+    writer was.
+    """
+
+    def __init__(self, times: Times) -> None:
+        found: dict[str, list[tuple[int, datetime]]] = {}
+        for (path, number), time in times.items():
+            if not is_detached(number):
+                found.setdefault(path, []).append((number, time))
+        self._numbers: dict[str, Sequence[int]] = {}
+        self._earliest: dict[str, Sequence[datetime]] = {}
+        """By path, the numbers that are there, and the earliest time of each and all higher ones."""
+        for path, versions in found.items():
+            versions.sort(reverse=True)
+            self._numbers[path] = [number for number, _ in reversed(versions)]
+            self._earliest[path] = list(accumulate((time for _, time in versions), min))[::-1]
+
+    def before(self, path: str, number: int) -> datetime | None:
+        """The earliest time of a version with a higher number; None when there is none."""
+        place = bisect_right(self._numbers.get(path, ()), number)
+        earliest = self._earliest.get(path, ())
+        return earliest[place] if place < len(earliest) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +75,17 @@ class Line:
     """The history of one branch as of one state: newest first, read once, and only as far as it is asked for."""
 
     def __init__(
-        self, log: ManifestLog, head: Head, *, is_live: bool, times: Times, floors: Mapping[str, Floor]
+        self,
+        log: ManifestLog,
+        head: Head,
+        *,
+        is_live: bool,
+        times: Times,
+        bounds: Bounds,
+        floors: Mapping[str, Floor],
     ) -> None:
         self.log, self.head, self.is_live = log, head, is_live
-        self._times = times
+        self._times, self._bounds = times, bounds
         self._unread = log.history(head)
         self._read: list[Commit] = []
         self.stretches = tuple(_stretches(log, head, floors))
@@ -106,16 +143,18 @@ class Line:
     def made_at(self, commit: Commit, followed_at: datetime | None) -> datetime:
         """When a commit was made, at the latest: by the store's clock where the version that it made is still there.
 
-        Where it was trimmed: when its writer says, but not after another one that followed, when one is known; or when
-        the store says of a table that it wrote, whichever is later. A clock that is behind must not make a state look
-        older than it is, and one that is ahead not keep all states.
+        Where it was trimmed: when its writer says, but not after anything that followed; or when the store says of a
+        table that it wrote, whichever is later. A clock that is behind must not make a state look older than it is,
+        and one that is ahead not keep all states.
         """
         known = self.known_at(commit)
         if known is not None:
             return known
-        told = parse_instant(commit.at)
-        if followed_at is not None:
-            told = min(told, followed_at)
+        part = self.stretch(commit.seq)
+        # What a branch was taken from was there before any version of the branch's own manifest.
+        version = -1 if commit.seq == part.first else commit.manifest_version
+        later = (followed_at, self._bounds.before(part.path, version))
+        told = min((parse_instant(commit.at), *(time for time in later if time is not None)))
         tables = ((one.path, int(one.after)) for one in commit.changes if one.after is not None)
         return max((told, *(self._times[key] for key in tables if key in self._times)))
 

@@ -279,7 +279,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             mode: `append` adds rows, and one whose id exists is an error. `merge` adds and updates by id: what a
                 record leaves out stays, an explicit null clears. `overwrite` replaces the tables that the input names.
             nodes: Rows of one node type by its name: Parquet, CSV, ORC or JSONL files, or a table of Arrow, pandas or
-                polars.
+                polars. Here and in `data` a path may be a file, a directory or a pattern, also on `s3://`.
             edges: The same for edge types.
             map: Which column holds a property, where their names differ: `{"Person.name": "full_name"}`.
             branch: The branch to load into.

@@ -88,6 +88,8 @@ class ChangeSet:
     schema: SchemaChange | None = None
     """The change of the schema, if there is one; it comes before that of the rows."""
     pairs: tuple[Pair, ...] = field(default=(), repr=False)
+    go_on: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    """Asked for every part that is read: what it raises ends the reading."""
 
     @property
     def cursor(self) -> str:
@@ -98,7 +100,9 @@ class ChangeSet:
         """Some rows that changed alike at a time; ChangeUnreadableError when a table that it needs is damaged."""
         for pair in self.pairs:
             with self._reading(pair):
-                yield from pair.changes()
+                for changes in pair.changes():
+                    self.go_on()
+                    yield changes
 
     def records(self) -> Iterator[Document]:
         """Each changed row as a JSON object: type, id, the change, the properties before and after."""
@@ -109,6 +113,7 @@ class ChangeSet:
         """By type, how many rows changed; types of which none did are left out."""
         totals: dict[str, TypeCounts] = {}
         for pair in self.pairs:
+            self.go_on()
             with self._reading(pair):
                 pair.count_into(totals.setdefault(pair.type.name, TypeCounts()))
         return without_zeros(totals)

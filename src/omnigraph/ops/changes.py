@@ -88,6 +88,7 @@ class ChangeFeed:
         if self._given == self._call.limit:
             raise StopIteration
         while not self._waiting:
+            self._session.go_on()
             self._waiting.extend(self._ahead())
             if not self._waiting:
                 if not self._call.follow:
@@ -155,6 +156,7 @@ class ChangeFeed:
 
     def _change_set(self, commit: Commit) -> ChangeSet:
         session = self._session
+        session.go_on()
         for branch in {session.log.branch, commit.branch}:  # asked each time: who follows may lose the right to
             session.allow(Action.READ, branch)
         head = session.head()
@@ -165,7 +167,7 @@ class ChangeFeed:
         found = change_set(self._table, commit, (old, new), catalogs, self._asked, unchanged=unchanged)
         if found.pairs:  # what left all rows as they were can be told whatever was collected
             self._require_rows(head, commit, found)
-        return found
+        return replace(found, go_on=session.go_on)
 
     def _table(self, path: str, version: int) -> Table:
         """A table; what one commit left is what the next one found, and is looked at once."""

@@ -109,6 +109,7 @@ def _look(session: Session, call: CheckCall) -> tuple[CheckResult, bool]:
     progress = call.progress or (lambda _: None)
 
     def watch(phase: str, done: int, total: int, rows: int = 0) -> None:
+        session.go_on()
         progress(CheckProgress(phase=phase, done=done, total=total, rows=rows))
 
     watch("manifests", 0, 1)
@@ -151,5 +152,6 @@ def anew(session: Session) -> Session:
         is_read_only=session.is_read_only,
         keep_derived=False,
     )
+    found.go_on = session.go_on
     found.handles.explain = lambda error: error  # what is wrong is looked at here, one by one
     return found

@@ -156,6 +156,7 @@ class RowChecks:
             )
 
     def _count(self, rows: int) -> None:
+        self._session.go_on()
         self._found.rows += rows
 
 

@@ -18,7 +18,7 @@ from omnigraph.commit.collection import MOST_PLANS, Journals, gathered, publish_
 from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.retention import Floors, Policy, Times
 from omnigraph.commit.sidecar import store_now
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.cleanup_files import Ground, Listing, Named, Place, list_graph, named_by_operations
 from omnigraph.ops.open import heal
@@ -182,6 +182,7 @@ class _Cleanup:
     def run(self) -> CleanupResult:
         """Plan; and unless it is a preview, or there is nothing to do: floor, mark, sweep."""
         listing = list_graph(self._session.store)
+        self._session.go_on()
         journals = self._gathered(listing.times)
         found = self._sorted(listing, journals)
         self._faults.reach("cleanup.listed")
@@ -229,6 +230,7 @@ class _Cleanup:
         versions: Mapping[str, Collection[int]],
         named: Named,
     ) -> Sorted | OmnigraphError:
+        self._session.go_on()
         try:
             return self._ground.sort(place, list(files), journals, versions, named)
         except OmnigraphError as error:
@@ -289,11 +291,19 @@ class _Cleanup:
         """Remove what is garbage still, by a new listing and by what is kept now."""
         gone: list[ObjectInfo] = []
         error: OmnigraphError | None = None
+
+        def told(one: ObjectInfo) -> None:
+            gone.append(one)
+            self._session.go_on()
+
         try:
+            self._session.go_on()
             files = self._session.store.objects.list_under(place.path)
             now = self._ground.sort(place, files, journals, versions, named)
-            remove(self._session.store, before.still(now.garbage).garbage, gone.append)
+            remove(self._session.store, before.still(now.garbage).garbage, told)
         except OmnigraphError as failure:
+            if failure.kind is Kind.EXHAUSTED:  # nobody waits for the rest: that is not this table's fault
+                raise
             log.warning("%s was not cleaned up: %s", place.path, failure)
             error = failure
         done = _swept(place, Sorted(tuple(gone)))

@@ -194,6 +194,7 @@ class _Run:
         if not self.call.dry_run:
             self.progress(EmbedProgress(property=prop.name, done=0, total=len(wanted)))
             for start in range(0, len(wanted), self.call.batch):
+                self.session.go_on()
                 batch = wanted[start : start + self.call.batch]
                 embedded += self._batch(prop.name, batch)
                 self.progress(EmbedProgress(property=prop.name, done=start + len(batch), total=len(wanted)))
@@ -214,6 +215,7 @@ class _Run:
         without_text = 0
         columns = [ID, _source(prop), prop.name]
         for batch in table.batches(columns, batch_rows=_SCAN_ROWS):
+            self.session.go_on()
             rows = _open_rows(pa.Table.from_batches([batch]), prop, is_all=self.call.all)
             has_text = _has_text(rows.column(_source(prop)))
             without_text += rows.num_rows - (pc.sum(has_text).as_py() or 0)
@@ -240,6 +242,7 @@ class _Run:
         if not rows.num_rows:
             return 0
         vectors = self._vectors(prop, rows.column(_source(prop)).to_pylist(), known)
+        self.session.go_on()  # a provider may take its time; what it gave is not published behind a deadline
         place = rows.schema.get_field_index(name)
         table.put(rows.set_column(place, table.schema.field(name), _as_column(vectors)))
         self._commit(head, table)

@@ -132,6 +132,7 @@ def _located(session: Session, head: Head, name: str) -> str:
         return snapshot.pins[type_.table_key].path
     schemas = PastSchemas(session.log)
     for commit in session.log.history(head):
+        session.go_on()
         if commit.schema_before is None:
             continue
         earlier = schemas.catalog(head, commit.schema_before)
@@ -203,6 +204,7 @@ class _Walk:
         steps, ahead = self._steps(), FEWEST_AHEAD
         waiting: deque[_Step] = deque()
         while waiting or (waiting := deque(islice(steps, 1))):
+            self._session.go_on()
             if self._here.spot is not None and waiting[0].is_plain:
                 waiting.extend(islice(steps, max(ahead - len(waiting), 0)))
                 run = list(takewhile(lambda step: step.is_plain, waiting))
@@ -234,6 +236,7 @@ class _Walk:
         new: Catalog = session.catalog(head.snapshot)
         for commit, parent in pairwise(chain(session.log.history(head), [None])):
             assert commit is not None  # noqa: S101 - only the last one is none, and it is never first
+            session.go_on()
             old = new if commit.schema_before is None else self._schemas.catalog(head, commit.schema_before)
             is_lost = any(purge.path == self._path for purge in commit.purged)
             if is_lost or (parent is not None and is_collected(parent)):

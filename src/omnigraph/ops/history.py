@@ -68,12 +68,18 @@ def list_commits(
     """
     session.allow(Action.READ)
     tests = [_test(name, value) for name, value in (filters or {}).items()]
-    history = session.log.history(session.head())
+    history = _wanted(session, session.log.history(session.head()))
     if before is not None:
         last = commit_named(session, before)
         if all(commit.id != last for commit in history):
             raise CommitMissingError(last, session.log.branch)
     return list(islice((commit for commit in history if all(test(commit) for test in tests)), limit))
+
+
+def _wanted(session: Session, commits: Iterator[Commit]) -> Iterator[Commit]:
+    for commit in commits:
+        session.go_on()
+        yield commit
 
 
 def commit_page(

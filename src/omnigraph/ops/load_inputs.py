@@ -1,13 +1,14 @@
 """What a load is given: files, directories, patterns, streams and Arrow data, expanded into inputs in a fixed order.
 
 A directory stands for every file below it that can be loaded, a pattern for every file that it matches; both by name,
-and without names that start with `.` or `_`, which other tools write for themselves.
+and without names that start with `.` or `_`, which other tools write for themselves. The same holds for `s3://`, where
+a prefix is a directory.
 """
 
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -24,6 +25,7 @@ from omnigraph.lang.suggest import closest
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
+from omnigraph.storage.remote_files import InputFile, RemoteFile, is_remote, remote_files
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -76,7 +78,7 @@ class BadInputNameError(OmnigraphError):
 
 
 class InputElsewhereError(OmnigraphError):
-    """An input is named by an address, and a load reads files by their paths."""
+    """An input is named by an address that a load can't read from."""
 
     kind = Kind.USAGE
     code = "input_elsewhere"
@@ -87,7 +89,8 @@ class InputElsewhereError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"`{self.address}` is no path: a load reads files of this machine, or that it shares with Spark's."
+            f"`{self.address}` is no path: a load reads files of this machine, or that it shares with Spark's, and"
+            " where the graph itself is opened, `s3://bucket/key`."
             " Copy it to one, mount the store, or let Spark read it: `graph.spark.load(nodes={...: spark.read...})`"
         )
 
@@ -141,7 +144,7 @@ class GraphLines:
     """One graph JSONL: a file, or bytes that are read once."""
 
     name: str
-    data: Path | BinaryIO | Iterable[bytes]
+    data: InputFile | BinaryIO | Iterable[bytes]
     catalog: Catalog
     is_partial: bool
     blobs: BlobSources
@@ -171,12 +174,17 @@ class OneInput:
 
 
 def expand_inputs(
-    given: LoadInput, catalog: Catalog, *, is_partial: bool = False, blobs: BlobSources = NO_SOURCES
+    given: LoadInput,
+    catalog: Catalog,
+    *,
+    is_partial: bool = False,
+    blobs: BlobSources = NO_SOURCES,
+    storage: Mapping[str, str] | None = None,
 ) -> tuple[OneInput, ...]:
     """Every input, in the order given, the files of a directory or pattern by name; nothing is read yet.
 
     `is_partial` as in `Origin`: for a merge, a record may leave out what the row that is there has. `blobs` are the
-    places that a Blob's URI may lead to.
+    places that a Blob's URI may lead to. `storage` are the settings by which `s3://` is reached; without it, it is not.
 
     Raises:
         FileMissingError: A path does not exist.
@@ -185,17 +193,19 @@ def expand_inputs(
         TypeMissingError: A type's name is not known.
         TypeKindError: Rows of a node type are given as edges, or the other way round.
         InputTwiceError: A file is named twice.
+        InputElsewhereError: It is named by an address that is not read from.
+        StoreDeniedError, StoreUnavailableError: A bucket can't be listed.
     """
     found: list[OneInput] = []
     for source in given.graph:
-        found += _graph_inputs(source, catalog, is_partial=is_partial, blobs=blobs)
+        found += _graph_inputs(source, catalog, storage, is_partial=is_partial, blobs=blobs)
     for typed in given.typed:
-        found += _typed_inputs(typed, type_of(typed, catalog), is_partial=is_partial, blobs=blobs)
+        found += _typed_inputs(typed, type_of(typed, catalog), storage, is_partial=is_partial, blobs=blobs)
     _check_distinct(found)
     return tuple(found)
 
 
-def total_bytes(given: LoadInput) -> int | None:
+def total_bytes(given: LoadInput, storage: Mapping[str, str] | None = None) -> int | None:
     """How many bytes its files have; None when part of it is no file. Raises what `expand_inputs` says of paths."""
     paths: list[PathLike] = []
     for data in (*(one.data for one in given.graph), *(one.data for one in given.typed)):
@@ -205,7 +215,7 @@ def total_bytes(given: LoadInput) -> int | None:
             paths += data
         else:
             return None
-    return sum(_size(file) for path in paths for file in _files(path))
+    return sum(_size(file) for path in paths for file in _files(path, storage))
 
 
 def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -226,12 +236,14 @@ def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
 # --- graph JSONL -------------------------------------------------------------------------------------
 
 
-def _graph_inputs(source: GraphSource, catalog: Catalog, *, is_partial: bool, blobs: BlobSources) -> Iterator[OneInput]:
+def _graph_inputs(
+    source: GraphSource, catalog: Catalog, storage: Mapping[str, str] | None, *, is_partial: bool, blobs: BlobSources
+) -> Iterator[OneInput]:
     if not isinstance(source.data, str | os.PathLike):
         lines = GraphLines(name=source.name, data=source.data, catalog=catalog, is_partial=is_partial, blobs=blobs)
         yield OneInput(name=source.name, type=None, size=None, source=lines)
         return
-    for path in _files(source.data):
+    for path in _files(source.data, storage):
         if ending_of(path) in _NOT_GRAPH:
             raise FileFormatError(str(path), "it holds rows of one type: name the type, as in `--node Person=PATH`")
         lines = GraphLines(name=str(path), data=path, catalog=catalog, is_partial=is_partial, blobs=blobs)
@@ -239,7 +251,7 @@ def _graph_inputs(source: GraphSource, catalog: Catalog, *, is_partial: bool, bl
 
 
 def _graph_rows(lines: GraphLines, ids: Ids, reject: Reject, read: Callable[[int], None] | None) -> Iterator[TypedRows]:
-    chunks = file_chunks(lines.data) if isinstance(lines.data, Path) else chunks_of(lines.data)
+    chunks = file_chunks(lines.data) if isinstance(lines.data, InputFile) else chunks_of(lines.data)
     return read_graph_records(
         chunks if read is None else _told(chunks, read),
         lines.catalog,
@@ -271,7 +283,9 @@ def type_of(source: TypedSource, catalog: Catalog) -> AnyType:
     return found
 
 
-def _typed_inputs(source: TypedSource, type_: AnyType, *, is_partial: bool, blobs: BlobSources) -> Iterator[OneInput]:
+def _typed_inputs(
+    source: TypedSource, type_: AnyType, storage: Mapping[str, str] | None, *, is_partial: bool, blobs: BlobSources
+) -> Iterator[OneInput]:
     if isinstance(source.data, ArrowStream):
         name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
         table = TypedTable(
@@ -280,7 +294,7 @@ def _typed_inputs(source: TypedSource, type_: AnyType, *, is_partial: bool, blob
         yield OneInput(name=name, type=type_, size=None, source=table)
         return
     paths = source.data if isinstance(source.data, tuple) else (source.data,)
-    for path in (path for one in paths for path in _files(one)):
+    for path in (path for one in paths for path in _files(one, storage)):
         if ending_of(path) not in TYPED_ENDINGS:
             raise FileFormatError(str(path))
         file = TypedFile(path=path, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs)
@@ -290,7 +304,7 @@ def _typed_inputs(source: TypedSource, type_: AnyType, *, is_partial: bool, blob
 # --- paths -------------------------------------------------------------------------------------------
 
 
-def _files(given: PathLike) -> list[Path]:
+def _files(given: PathLike, storage: Mapping[str, str] | None) -> Sequence[InputFile]:
     text = os.fspath(given)
     path = Path(text)
     with file_errors(text):
@@ -298,6 +312,8 @@ def _files(given: PathLike) -> list[Path]:
             return _files_below(path)
         if path.exists():
             return [path]
+        if storage is not None and is_remote(text):
+            return _remote_files(text, storage)
         if _ADDRESS.match(text):
             raise InputElsewhereError(text)
         if not _PATTERN_SIGNS & set(text):
@@ -307,6 +323,25 @@ def _files(given: PathLike) -> list[Path]:
     if not found:
         raise NoInputError(text, "no file matches the pattern")
     return list(dict.fromkeys(found))
+
+
+def _remote_files(address: str, storage: Mapping[str, str]) -> list[RemoteFile]:
+    """The objects that an address stands for, by the rules of directories and patterns."""
+    found = remote_files(address, storage)
+    if not found and not _PATTERN_SIGNS & set(address):
+        raise FileMissingError(address)
+    kept = [one for one in found if not any(map(_is_hidden, (one.matched or "", *one.behind)))]
+    for one in kept:
+        for name in one.behind[:-1]:
+            if "=" in name:
+                raise NoInputError(address, _partition(name))
+    if not kept:
+        raise NoInputError(address, "no object matches the pattern, or is below it, but for hidden ones")
+    return [one.file for one in kept]
+
+
+def _partition(name: str) -> str:
+    return f"`{name}` is a partition, whose column its files lack; write files that have all columns"
 
 
 def _files_of_match(path: Path) -> list[Path]:
@@ -321,8 +356,7 @@ def _files_below(directory: Path) -> list[Path]:
         if not entry.is_dir():
             found.append(entry)
         elif "=" in entry.name:
-            reason = f"`{entry.name}` is a partition, whose column its files lack; write files that have all columns"
-            raise NoInputError(str(directory), reason)
+            raise NoInputError(str(directory), _partition(entry.name))
         else:
             found += _files_below(entry)
     if not found:
@@ -334,18 +368,20 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def _size(path: Path) -> int:
+def _size(path: InputFile) -> int:
+    if isinstance(path, RemoteFile):
+        return path.size
     with file_errors(str(path)):
         return path.stat().st_size
 
 
 def _check_distinct(inputs: list[OneInput]) -> None:
-    seen: dict[Path, str] = {}
+    seen: dict[InputFile, str] = {}
     for one in inputs:
         path = one.source.data if isinstance(one.source, GraphLines) else getattr(one.source, "path", None)
-        if not isinstance(path, Path):
+        if not isinstance(path, InputFile):
             continue
-        place = path.resolve()
+        place = path.resolve() if isinstance(path, Path) else path
         if place in seen:
             raise InputTwiceError(one.name, seen[place])
         seen[place] = one.name

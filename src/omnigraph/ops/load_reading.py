@@ -1,30 +1,35 @@
 """The first half of a load: every record of its input, in the spool or among the rejects."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.engine.bulk.refusals import Inputs
 from omnigraph.engine.bulk.row_rules import keeping_rules
 from omnigraph.engine.decoding.typed_source import TypedFile
-from omnigraph.ids import Ids
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import GraphLines, OneInput, expand_inputs
 from omnigraph.ops.load_spooled import SpooledRecords
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog
-from omnigraph.storage.blob_sources import BlobSources
+from omnigraph.storage.remote_files import InputFile
 
 
 class ReadRecords(SpooledRecords):
     """The records of a load that this process reads, once."""
 
-    def __init__(self, call: LoadCall, catalog: Catalog, schema_id: str, blobs: BlobSources, ids: Ids) -> None:
-        self._given = expand_inputs(call.input, catalog, is_partial=call.mode is LoadMode.MERGE, blobs=blobs)
+    def __init__(self, session: Session, call: LoadCall, catalog: Catalog, schema_id: str) -> None:
+        blobs, runtime = session.blob_sources, session.runtime
+        self._given = expand_inputs(
+            call.input,
+            catalog,
+            is_partial=call.mode is LoadMode.MERGE,
+            blobs=blobs,
+            storage=runtime.options.storage,
+        )
         names = tuple(one.name for one in self._given)
         super().__init__(call, schema_id, blobs, Inputs(names, tuple(map(unit_of, self._given))))
-        self._ids = ids
+        self._ids = runtime.ids
 
     @property
     def is_repeatable(self) -> bool:
@@ -65,7 +70,8 @@ class ReadRecords(SpooledRecords):
 def is_repeatable(inputs: Sequence[OneInput]) -> bool:
     """Whether inputs can be read again: files can, streams can't."""
     return all(
-        isinstance(one.source, TypedFile) or (isinstance(one.source, GraphLines) and isinstance(one.source.data, Path))
+        isinstance(one.source, TypedFile)
+        or (isinstance(one.source, GraphLines) and isinstance(one.source.data, InputFile))
         for one in inputs
     )
 
@@ -80,4 +86,4 @@ def read_here(session: Session, call: LoadCall, head: Head) -> ReadRecords:
     """The records of a load that this process does."""
     snapshot = head.snapshot
     catalog, schema_id = session.catalog(snapshot), snapshot.manifest.schema.id
-    return ReadRecords(call, catalog, schema_id, session.blob_sources, session.runtime.ids)
+    return ReadRecords(session, call, catalog, schema_id)

@@ -4,8 +4,8 @@ Each table is worked on and published by itself, beside writers: none of them fa
 they do to rows that are being rewritten is done to the new ones too. What can't be moved along is planned again.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from omnigraph.commit.floor import TooSlowError
@@ -26,6 +26,8 @@ from omnigraph.telemetry import log
 ATTEMPTS = 10
 """How often a table is planned again because others rewrote it meanwhile."""
 _MOST_DOUBLINGS = 5
+_LOOK_SECONDS = 0.1
+"""How often it is asked, while tables are worked on, whether that is still wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="optimize") as pool:
         waiting = {pool.submit(_isolated, session, key, call, workers): key for key in keys}
         try:
-            for future in as_completed(waiting):
+            for future in _completed(session, waiting):
                 key = waiting[future]
                 found[key] = future.result()
                 if call.progress is not None:
@@ -97,6 +99,15 @@ def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return OptimizeResult(branch=session.log.branch, tables=tuple(found[key] for key in keys))
+
+
+def _completed(session: Session, futures: Collection[Future[TableUpkeep]]) -> Iterator[Future[TableUpkeep]]:
+    """Each when it is done, as long as it is wanted."""
+    left = set(futures)
+    while left:
+        session.go_on()
+        done, left = wait(left, _LOOK_SECONDS, FIRST_COMPLETED)
+        yield from done
 
 
 def _chosen(session: Session, types: Sequence[str] | None) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.damage import ManifestFaultKind, ManifestLook, journal_damage, look_at
+from omnigraph.commit.floor import TooSlowError
 from omnigraph.commit.going_back import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError, Move, NewTable
@@ -71,6 +72,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         NotAGraphError: There is nothing that ever was a graph.
         BranchMissingError: There is no branch of that name.
         ConflictError: Others kept writing to the tables that are repaired.
+        TooSlowError: Cleanups kept coming in between.
     """
     _allow(session, call)
     check_signature(call.actor, call.message, None)
@@ -113,13 +115,11 @@ def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
 
 
 def _repair_branch(session: Session, look: ManifestLook, call: RepairCall, report: _Report, known: Known) -> None:
-    if look.fault is not None:
-        done = _repair_manifest(session, look, call)
+    look, done = _mended(session, look, call)
+    if done is not None:
         report.manifests.append(done)
         if look.head is None or (call.confirm and done.outcome is not Outcome.PUBLISHED):
             return
-    elif call.confirm:
-        _finish_manifest(anew(session), look, call)
     report.histories += _again(look, lambda: _repair_history(anew(session), look, call))
     tables, moved = _again(look, lambda: _attempt(anew(session), look, call, known))
     report.tables += tables
@@ -131,12 +131,29 @@ def _again(look: ManifestLook, attempt: Callable[[], T]) -> T:
     for _ in range(ATTEMPTS - 1):
         try:
             return attempt()
-        except ConflictError as error:
+        except (ConflictError, TooSlowError) as error:
             telemetry_log.info("the repair of %s is planned again: %s", look.branch, error)
     return attempt()
 
 
 # --- a manifest ------------------------------------------------------------------------------------------
+
+
+def _mended(session: Session, look: ManifestLook, call: RepairCall) -> tuple[ManifestLook, ManifestRepair | None]:
+    """What becomes of a manifest, if anything is wrong with it; looked at again when another repair is at it."""
+    for left in reversed(range(ATTEMPTS)):
+        if look.fault is None:
+            break
+        try:
+            return look, _repair_manifest(session, look, call)
+        except ConflictError as error:
+            if not left:
+                raise
+            telemetry_log.info("the manifest of %s is looked at again: %s", look.branch, error)
+        look = look_at(session.store, look.branch, look.path)
+    if call.confirm and look.fault is None:
+        _finish_manifest(anew(session), look, call)
+    return look, None
 
 
 def _repair_manifest(session: Session, look: ManifestLook, call: RepairCall) -> ManifestRepair:
@@ -156,6 +173,7 @@ def _repair_manifest(session: Session, look: ManifestLook, call: RepairCall) -> 
     if is_hopeless or not call.confirm or not call.force:
         is_refused = is_hopeless or (call.confirm and not call.force)
         return replace(found, outcome=Outcome.REFUSED if is_refused else Outcome.PLANNED)
+    session.runtime.faults.reach("repair.looked")
     put_aside(session.store, look)
     head = _publish_beyond(anew(session), look, look.newest, call)
     return replace(found, outcome=Outcome.PUBLISHED, commit_id=head.snapshot.commit.id)
@@ -233,7 +251,11 @@ def _attempt(
     done = None
     if call.confirm and chosen:
         session.runtime.faults.reach("repair.planned")
-        done = _publish(session, log, head, chosen, types, call)
+        try:
+            done = _publish(session, log, head, chosen, types, call)
+        except TooSlowError:
+            known.forget()
+            raise
     tables = [
         TableRepair(
             branch=look.branch,
@@ -281,6 +303,7 @@ def _publish(
         adopted={key: Adopted(record=_record(records[key], pin.path), pin=pin) for key, pin in kept.items()},
         new_tables=tuple(made),
         requirements=tuple(TableUnchanged(table_key=key) for key in chosen),
+        outlives_cleanup=False,
     )
     return publish(log, session.handles, plan)
 

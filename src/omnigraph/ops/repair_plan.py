@@ -228,6 +228,12 @@ class Known:
     """Those of which every column was read."""
     decoded: Decoded = field(default_factory=dict)
 
+    def forget(self) -> None:
+        """Somebody may have removed what was read."""
+        self.states.clear()
+        self.whole.clear()
+        self.decoded.clear()
+
 
 def _recounted(pin: Pin, state: _State) -> Pin:
     return Pin(table_key=pin.table_key, path=pin.path, version=pin.version, rows=state.rows, branch=pin.branch)

@@ -70,6 +70,8 @@ class Session:
     """For whom it acts, where that was said: whom a policy is asked about, and who signs."""
     through: str | None = field(default=None, init=False)
     """The stored query on whose behalf it acts."""
+    go_on: Callable[[], None] = field(default_factory=lambda: _go_on, init=False, repr=False)
+    """Asked now and then by verbs that may take long: what it raises ends them, as an interrupt would."""
     _is_by_name: bool = field(default=False, init=False, repr=False)
     """Whether the branch is known by its name alone: nothing of it was read yet."""
 
@@ -227,6 +229,17 @@ class Session:
             known = tuple(name for name in error.known if _may_read(self, name))
             is_tag = any(tag.name == branch and _may_read(self, tag.branch) for tag in self.branches.tags.records())
             raise BranchMissingError(branch, known, closest(branch, known), branch if is_tag else None) from None
+
+
+def while_wanted(session: Session, go_on: Callable[[], None]) -> Session:
+    """The same graph for verbs that end when `go_on` raises. It is asked from several threads. Cheap."""
+    other = copy.copy(session)
+    other.go_on = go_on
+    return other
+
+
+def _go_on() -> None:
+    """Nobody ends a verb of a graph that was not told so."""
 
 
 def _may_read(session: Session, branch: str) -> bool:

@@ -10,8 +10,9 @@ from omnigraph.engine.tables.wanted_indexes import WantedIndex, wanted_indexes
 from omnigraph.ops.indexes import matching_index, types_of
 from omnigraph.ops.session import Session
 from omnigraph.ops.upkeep_hands import Hands, UpkeepFiles
+from omnigraph.storage.blobs import blob_bytes
 from omnigraph.storage.dataset import Table, is_blob
-from omnigraph.storage.fragment_groups import groups_to_rewrite
+from omnigraph.storage.fragment_groups import fragments_to_weigh, groups_to_rewrite
 from omnigraph.storage.index_staging import StoredIndex, stage_segments, stored_indexes
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.rewriting import sorts_of, stage_rewrite, unused_files
@@ -130,13 +131,13 @@ class Attempt:
         )
 
     def _groups(self) -> tuple[tuple[int, ...], ...]:
-        """The fragments that are worth writing anew, by what the version lists."""
-        return groups_to_rewrite(
-            self._table.fragments(),
-            self._options,
-            sorts_of(stored_indexes(self._table)),
-            has_blobs=any(is_blob(field) for field in self._table.schema),
-        )
+        """The fragments that are worth writing anew, by what the version lists, and how large blobs are."""
+        fragments, sorts = self._table.fragments(), sorts_of(stored_indexes(self._table))
+        if not any(is_blob(field) for field in self._table.schema):
+            return groups_to_rewrite(fragments, self._options, sorts)
+        chosen = fragments_to_weigh(fragments, self._options, sorts)
+        weighed = [one for one in fragments if one.number in chosen]
+        return groups_to_rewrite(weighed, self._options, sorts, blob_bytes(self._table, chosen))
 
     # --- the work -----------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO
 
 from omnigraph.engine.bulk.incoming import LoadMode
@@ -26,6 +25,7 @@ from omnigraph.server import client_answers as answers
 from omnigraph.server.client_calls import GraphCalls, check_actor, given, text_of
 from omnigraph.server.client_errors import placed
 from omnigraph.server.client_http import PIECE_BYTES, path_of
+from omnigraph.storage.remote_files import InputFile
 
 
 class RemoteWrites:
@@ -177,7 +177,7 @@ class _Lines:
         for one in self._inputs:
             self._begins.append((self._sent, one.name))
             with ExitStack() as stack:
-                found = stack.enter_context(open_file(one.data)) if isinstance(one.data, Path) else one.data
+                found = stack.enter_context(open_file(one.data)) if isinstance(one.data, InputFile) else one.data
                 yield from map(self._counted, _parts(found))
             yield self._counted(b"\n")
 
@@ -197,8 +197,8 @@ def _parts(data: Iterable[bytes]) -> Iterable[bytes]:
     return data if read is None else iter(partial(read, PIECE_BYTES), b"")
 
 
-def open_file(path: Path) -> BinaryIO:
-    """A file; FileUnreadableError when it can't be read."""
+def open_file(path: InputFile) -> BinaryIO:
+    """A file, or an object of a bucket; FileUnreadableError when a file can't be read."""
     try:
         return path.open("rb")
     except OSError as error:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnigraph.config.server import LOOPBACK
+from omnigraph.engine.budget import QueryCancelledError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.policy import Actor
 from omnigraph.server.logs import FIELDS, failure_fields, log
@@ -141,7 +142,8 @@ class _Receiving:
             return await self._receive()
         left = self._deadline - asyncio.get_running_loop().time()
         try:
-            message = await asyncio.wait_for(self._receive(), max(left, 0.001))
+            async with asyncio.timeout(max(left, 0.001)):  # unlike wait_for, it never swallows a cancellation
+                message = await self._receive()
         except TimeoutError:
             raise BodyTooSlowError(self._seconds) from None
         self._size += len(message.get("body", b""))
@@ -167,7 +169,8 @@ class _Sending:
             headers["X-Content-Type-Options"] = "nosniff"
             headers["Cache-Control"] = "no-store"
         try:
-            await asyncio.wait_for(self._send(message), self._seconds)
+            async with asyncio.timeout(self._seconds):
+                await self._send(message)
         except TimeoutError:
             raise ClientTooSlowError from None
 
@@ -189,7 +192,8 @@ def noted(error: Exception, exchange: Exchange, service: Service) -> dict[str, o
     """What is told of an error, wherever it is told: it is in the log and in the counters from now on."""
     status = status_of(error)
     exchange.code = _code(error)
-    if status == 500 or (status == 503 and not _is_servers_own(error)):
+    is_expected = _is_servers_own(error) or isinstance(error, QueryCancelledError)  # of one who went away
+    if status == 500 or (status == 503 and not is_expected):
         _log_failure(error, exchange)
     if status in {408, 413, 429}:
         service.metrics.count("omnigraph_refusals_total", code=exchange.code)

@@ -1,14 +1,14 @@
 """The graphs of a server: opened once, handed out to actors, each under the policy."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from omnigraph.config.server import HostedGraph, ServerConfig
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.ops.open import open_session
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, while_wanted
 from omnigraph.policy import Access, Action, Actor, DeniedError, Policy, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
@@ -52,9 +52,10 @@ class Hosted:
         self.stored = StoredQueries(self.config.queries, lambda: _catalog(session), self.runtime.clock)
         self.session = session
 
-    def graph(self, actor: Actor, *, through: str | None = None) -> Graph:
+    def graph(self, actor: Actor, *, through: str | None = None, go_on: Callable[[], None] = lambda: None) -> Graph:
         """The graph in the hands of an actor; GraphUnavailableError when it could not be opened.
 
+        Verbs that may take long ask `go_on`, which ends them by what it raises.
         That is tried again now and then, in a thread of its own: a store that does not answer keeps nobody waiting.
         """
         if self.session is None:
@@ -63,7 +64,7 @@ class Hosted:
                 self.tried_at = now
                 threading.Thread(target=self._try_again, name=f"open {self.id}", daemon=True).start()
             raise GraphUnavailableError(self.id)
-        return Graph(self.session.acting_as(actor, through=through))
+        return Graph(while_wanted(self.session.acting_as(actor, through=through), go_on))
 
     def _try_again(self) -> None:
         try:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import anyio
 from mcp.server.lowlevel import NotificationOptions
@@ -23,6 +24,7 @@ from omnigraph.policy import Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.mcp_calls import Caller
+from omnigraph.server.mcp_lines import Lines, own_stdin
 from omnigraph.server.mcp_server import AgentDoor, Context, Seen, look, watch_all
 from omnigraph.server.service import Exchange, Service
 
@@ -124,7 +126,10 @@ class _Agent:
         door = AgentDoor(lambda context: self._caller(context.method), finished=self._log, listed=self._listed)
         known = await look(self._caller("watch"))  # before anybody can have seen the tools: no change is missed
         options = door.server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
+        lines = cast(
+            "anyio.AsyncFile[str]", Lines(own_stdin(), self.service.limits.body_bytes)
+        )  # all that is asked of one
+        async with stdio_server(lines) as (incoming, outgoing), anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch, known)
             tasks.start_soon(self._stop_when_told)
             await door.server.run(incoming, outgoing, options)

@@ -116,11 +116,18 @@ async def commit_changes(
 ) -> Response:
     """What one commit changed against its first parent; all rows of it with `Accept: application/x-ndjson`."""
     service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, branch or "main")
-    found = await service.run(request, partial(handle.commit_changes, commit, branch=branch, types=types))
     if wanted_stream(request) == NDJSON:
-        return await streamed(service, request, found.blocks(), NDJSON, {})
-    told = await service.run(request, partial(_told, found, service.limits.rows, counts=counts))
+        handle = service.graph(request, graph, Action.READ, branch or "main")
+        feed = await service.run(request, partial(handle.commit_changes, commit, branch=branch, types=types))
+        return await streamed(service, request, feed.blocks(), NDJSON, {})
+    budget = service.budget()
+    handle = service.graph(request, graph, Action.READ, branch or "main", within=budget)
+
+    def asked() -> dict[str, Any] | None:
+        found = handle.commit_changes(commit, branch=branch, types=types)
+        return _told(found, service.limits.rows, counts=counts)
+
+    told = await service.read(request, budget, asked)
     if told is None:
         raise AnswerTooLargeError("rows", service.limits.rows)
     return bounded(told, service.limits)
@@ -156,8 +163,10 @@ async def changes(  # noqa: PLR0913 - the parameters of the route
     if wanted_stream(request) == NDJSON:
         feed = await service.run(request, partial(handle.changes, branch=branch, since=begin, types=types, limit=limit))
         return await streamed(service, request, feed.blocks(), NDJSON, {})
-    page = partial(_feed_page, service, handle, branch, begin, types, limit or USUAL_LIMIT, counts=counts)
-    return bounded(await service.run(request, page), service.limits)
+    budget = service.budget()
+    handle = service.graph(request, graph, Action.READ, branch, within=budget)
+    page = partial(_feed_page, service.limits.rows, handle, branch, begin, types, limit or USUAL_LIMIT, counts=counts)
+    return bounded(await service.read(request, budget, page), service.limits)
 
 
 async def _next_commit(
@@ -175,7 +184,7 @@ async def _next_commit(
 
 
 def _feed_page(
-    service: Service,
+    most_rows: int,
     graph: Graph,
     branch: str,
     since: str | None,
@@ -186,14 +195,13 @@ def _feed_page(
 ) -> dict[str, object]:
     """A page of the feed: fewer commits than asked for when they have many rows. AnswerTooLargeError for one alone."""
     feed = graph.changes(branch=branch, since=since, types=types, limit=limit)
-    timed = within(feed, service.runtime.clock, service.limits.seconds)
     found: list[dict[str, object]] = []
     last, rows, is_cut = feed.cursor, 0, False
-    for one in timed:
-        told = _told(one, service.limits.rows - rows, counts=counts)
+    for one in feed:
+        told = _told(one, most_rows - rows, counts=counts)
         if told is None:
             if not found:
-                raise AnswerTooLargeError("rows", service.limits.rows)
+                raise AnswerTooLargeError("rows", most_rows)
             is_cut = True
             break
         found.append(told)

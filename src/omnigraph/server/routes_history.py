@@ -86,14 +86,15 @@ async def commits(
 ) -> Response:
     """The history of a branch, newest first."""
     service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, branch)
+    budget = service.budget()
+    handle = service.graph(request, graph, Action.READ, branch, within=budget)
     place = None if cursor is None else cursor_of(cursor, CommitCursor)
     if place is not None and place.branch != branch:
         raise BadCursorError
     named = dict(pair.partition("=")[::2] for pair in filters or ())
     before = before if place is None else place.before
-    page = await service.run(
-        request, partial(handle.commit_page, branch=branch, filters=named, limit=limit, before=before)
+    page = await service.read(
+        request, budget, partial(handle.commit_page, branch=branch, filters=named, limit=limit, before=before)
     )
     more = None if page.next is None else cursor_text(CommitCursor(branch, page.next))
     return answer({"commits": page.to_json()["commits"], "next_cursor": more})
@@ -118,6 +119,7 @@ async def history(
 ) -> Response:
     """Every version that one node or edge has had on a branch, newest first."""
     service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, branch)
-    found = await service.run(request, partial(handle.history, type_, id_, branch=branch, limit=limit))
+    budget = service.budget()
+    handle = service.graph(request, graph, Action.READ, branch, within=budget)
+    found = await service.read(request, budget, partial(handle.history, type_, id_, branch=branch, limit=limit))
     return bounded(found.to_json(), service.limits)

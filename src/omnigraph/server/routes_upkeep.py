@@ -3,10 +3,9 @@
 A repair is only shown: it is confirmed where the graph is, by somebody who sees its files.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -17,7 +16,7 @@ from omnigraph.server.answers import bounded
 from omnigraph.server.asked import BranchName, CommitId, GraphId, Instant, body_of, instant_of
 from omnigraph.server.openapi import described
 from omnigraph.server.refusals import BadRequestError
-from omnigraph.server.service import service_of
+from omnigraph.server.service import Service, service_of
 from omnigraph.server.wire_errors import shown
 from omnigraph.server.wire_upkeep import (
     CheckAnswer,
@@ -39,15 +38,12 @@ router = APIRouter()
 _LONGEST_SECONDS = 100 * 365 * 86_400.0
 
 
-class _Shown(Protocol):
+class _Answer(Protocol):
     """What a verb answers."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
         ...
-
-
-T = TypeVar("T", bound=_Shown)
 
 
 @router.get("/graphs/{graph}/indexes", **described(IndexesAnswer))
@@ -64,8 +60,9 @@ async def indexes(
 @router.get("/graphs/{graph}/operations", **described(OperationsAnswer))
 async def operations(request: Request, graph: GraphId) -> Response:
     """Operations that are at work, or died and wait for recovery. They block nobody."""
-    handle = service_of(request).graph(request, graph, Action.READ, None)
-    return await _answered(request, handle.operations)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.READ, None)
+    return _shown(service, await service.run(request, handle.operations))
 
 
 @router.post("/graphs/{graph}/embed", **described(EmbedAnswer, body=EmbedBody, can_conflict=True))
@@ -73,7 +70,7 @@ async def embed(request: Request, graph: GraphId) -> Response:
     """Compute vectors that are missing, through the server's provider; each batch of rows is a commit."""
     body = await body_of(request, EmbedBody)
     service = service_of(request)
-    handle = service.graph(request, graph, Action.CHANGE, body.branch)
+    handle = service.graph(request, graph, Action.CHANGE, body.branch, within=service.write_budget())
     done = await service.write(
         request,
         partial(
@@ -98,7 +95,7 @@ async def optimize(request: Request, graph: GraphId) -> Response:
     """Merge small files and complete indexes; a commit for each table where it pays, and no row changes."""
     body = await body_of(request, OptimizeBody)
     service = service_of(request)
-    handle = service.graph(request, graph, Action.MAINTAIN, body.branch)
+    handle = service.graph(request, graph, Action.MAINTAIN, body.branch, within=service.write_budget())
     done = await service.write(
         request,
         partial(
@@ -112,7 +109,7 @@ async def optimize(request: Request, graph: GraphId) -> Response:
     )
     for commit_id in (one.commit_id for one in done.tables if one.commit_id is not None):
         service.committed(request, "optimize", commit_id)
-    return bounded(shown(done.to_json(), service.hosting.hidden), service.limits)
+    return _shown(service, done)
 
 
 @router.post("/graphs/{graph}/cleanup", **described(CleanupAnswer, body=CleanupBody, can_conflict=True))
@@ -120,8 +117,8 @@ async def cleanup(request: Request, graph: GraphId) -> Response:
     """Remove what no kept commit needs; without `confirm`, only tell what would go."""
     body = await body_of(request, CleanupBody)
     service = service_of(request)
-    handle = service.graph(request, graph, Action.MAINTAIN, None)
-    return await _answered(
+    handle = service.graph(request, graph, Action.MAINTAIN, None, within=service.write_budget())
+    done = await service.write(
         request,
         partial(
             handle.cleanup,
@@ -130,31 +127,34 @@ async def cleanup(request: Request, graph: GraphId) -> Response:
             grace=_duration(body.grace_seconds, "grace_seconds"),
             confirm=body.confirm,
         ),
-        is_write=True,
     )
+    return _shown(service, done)
 
 
 @router.post("/graphs/{graph}/check", **described(CheckAnswer, body=CheckBody))
 async def check(request: Request, graph: GraphId) -> Response:
     """Verify manifests, files, rows and indexes; nothing is changed."""
     body = await body_of(request, CheckBody)
-    handle = service_of(request).graph(request, graph, Action.MAINTAIN, body.branch)
+    service = service_of(request)
+    budget = service.write_budget()
+    handle = service.graph(request, graph, Action.MAINTAIN, body.branch, within=budget)
     work = partial(handle.check, branch=body.branch, quick=body.quick, deep=body.deep)
-    return await _answered(request, work, is_write=True)
+    return _shown(service, await service.read(request, budget, work, is_long=True))
 
 
 @router.post("/graphs/{graph}/repair", **described(RepairAnswer, body=RepairBody, can_conflict=True))
 async def repair(request: Request, graph: GraphId) -> Response:
     """Show what can't be read, and what could take its place. Nothing is done: that is for the graph's own place."""
     body = await body_of(request, RepairBody)
-    handle = service_of(request).graph(request, graph, Action.MAINTAIN, body.branch)
-    return await _answered(request, partial(handle.repair, branch=body.branch, deep=body.deep), is_write=True)
-
-
-async def _answered(request: Request, work: Callable[[], T], *, is_write: bool = False) -> Response:
-    """What a verb answers, without addresses of the machine. What takes long has its turn among the writes."""
     service = service_of(request)
-    done = await (service.write(request, work) if is_write else service.run(request, work))
+    budget = service.write_budget()
+    handle = service.graph(request, graph, Action.MAINTAIN, body.branch, within=budget)
+    work = partial(handle.repair, branch=body.branch, deep=body.deep)
+    return _shown(service, await service.read(request, budget, work, is_long=True))
+
+
+def _shown(service: Service, done: _Answer) -> Response:
+    """What a verb answers, without addresses of the machine."""
     return bounded(shown(done.to_json(), service.hosting.hidden), service.limits)
 
 

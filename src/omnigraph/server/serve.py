@@ -14,6 +14,7 @@ from omnigraph.config.server import FILE, ServerConfig, config_here
 from omnigraph.config.tokens import read_tokens
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.runtime import Runtime
+from omnigraph.server.allocators import share_freed_memory
 from omnigraph.server.app import make_app
 from omnigraph.server.hosting import Hosting
 from omnigraph.server.logs import FIELDS, log, start_logging
@@ -62,6 +63,7 @@ def serve(
     check_open(settings, unauthenticated)
     machine = runtime or runtime_here()
     start_logging(machine.clock)
+    share_freed_memory()
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
     listener = _listener(settings)
     told: dict[str, object] = {

@@ -4,21 +4,25 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
+import pyarrow as pa
 from starlette.requests import Request
 from starlette.types import Receive
 
 from omnigraph.config.server import Limits, ServerConfig
-from omnigraph.engine.budget import Budget
+from omnigraph.engine.budget import Budget, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
+from omnigraph.server.allocators import resident_bytes
 from omnigraph.server.auth import Tokens
 from omnigraph.server.caretaker import Caretaker
 from omnigraph.server.hosting import Hosted, Hosting
-from omnigraph.server.metrics import Metrics
+from omnigraph.server.metrics import Metrics, Reading
+from omnigraph.server.refusals import RequestTooLongError
 from omnigraph.storage.requests import process_requests
 from omnigraph.telemetry import RECOVERIES
 
@@ -110,10 +114,22 @@ class Service:
         return self.hosting.get(graph, exchange.actor, read or branch)
 
     def graph(
-        self, request: Request, graph: str, action: Action, branch: str | None, *, read: str | None = None
+        self,
+        request: Request,
+        graph: str,
+        action: Action,
+        branch: str | None,
+        *,
+        read: str | None = None,
+        within: Budget | None = None,
     ) -> Graph:
-        """The same, in the hands of whoever asks. What they may do is up to the verb that is called."""
-        return self.hosted(request, graph, action, branch, read=read).graph(exchange_of(request).actor)
+        """The same, in the hands of whoever asks. What they may do is up to the verb that is called.
+
+        `within` is for verbs that take no budget: RequestTooLongError ends them behind its time, as does its `cancel`.
+        """
+        hosted = self.hosted(request, graph, action, branch, read=read)
+        actor = exchange_of(request).actor
+        return hosted.graph(actor) if within is None else hosted.graph(actor, go_on=partial(_require_time, within))
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Do something in a thread, to its end."""
@@ -125,11 +141,14 @@ class Service:
         with self.admission.write(actor):
             return await self.admission.run_write(actor, work)
 
-    async def read(self, request: Request, budget: Budget, work: Callable[[], T]) -> T:
-        """Likewise; when the client goes away, the budget is cancelled, and with it the work."""
+    async def read(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool = False) -> T:
+        """Likewise; when the client goes away, the budget is cancelled, and with it the work.
+
+        What is long has its turn among the writes.
+        """
         watcher = asyncio.ensure_future(_cancel_when_gone(request.receive, budget))
         try:
-            return await self.run(request, work)
+            return await (self.write(request, work) if is_long else self.run(request, work))
         finally:
             watcher.cancel()
             with suppress(asyncio.CancelledError):
@@ -145,7 +164,7 @@ class Service:
         )
 
     def write_budget(self) -> Budget:
-        """What a mutation may use until it is published."""
+        """What a mutation may use until it is published, or another verb that takes long until it is done."""
         limits = self.limits
         return Budget(self.runtime.clock, seconds=limits.write_seconds, memory_bytes=limits.memory_bytes)
 
@@ -180,10 +199,28 @@ def service_of(request: Request) -> Service:
     return found
 
 
+def _require_time(budget: Budget) -> None:
+    """As `Budget.check`, for what is no query."""
+    try:
+        budget.check()
+    except QueryTimeoutError as error:
+        raise RequestTooLongError(error.seconds) from None
+
+
 async def _cancel_when_gone(receive: Receive, budget: Budget) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     budget.cancel()
+
+
+def _arrow_bytes() -> Reading:
+    pool = pa.default_memory_pool()
+    return [({"allocator": pool.backend_name}, pool.bytes_allocated())]
+
+
+def _resident_bytes() -> Reading:
+    found = resident_bytes()
+    return [] if found is None else [({}, found)]
 
 
 def _declare(service: Service) -> None:
@@ -212,6 +249,17 @@ def _declare(service: Service) -> None:
             if one.session is not None
         ],
     )
+    metrics.read(
+        "omnigraph_table_cache_bytes",
+        "Memory that Lance keeps of files and indexes, by graph.",
+        lambda: [
+            ({"graph": one.id}, one.session.store.session.size_bytes())
+            for one in graphs.values()
+            if one.session is not None
+        ],
+    )
+    metrics.read("omnigraph_arrow_bytes", "Memory of arrays that are in use, by allocator.", _arrow_bytes)
+    metrics.read("omnigraph_resident_bytes", "Memory of the process.", _resident_bytes)
     metrics.read(
         "omnigraph_recoveries_total",
         "Operations that died and were settled by this process, by graph and outcome.",

@@ -67,7 +67,7 @@ def choose_engine(given: LoadInput, options: Options, engine: Engine, master: st
         engine=engine,
         master=master,
         has_frames=has_frames,
-        size=_size(given) if engine is Engine.AUTO and master is None and not has_frames else None,
+        size=_size(given, options) if engine is Engine.AUTO and master is None and not has_frames else None,
         limit=options.spark_bytes,
     )
     return choice_of(asked, this_machine(spark_settings().master))
@@ -105,9 +105,9 @@ def least_bytes(machine: Machine) -> int:
     return LARGE if has_many_cores else max(machine.memory, LARGE)
 
 
-def _size(given: LoadInput) -> int | None:
+def _size(given: LoadInput, options: Options) -> int | None:
     try:
-        return total_bytes(given)
+        return total_bytes(given, options.storage)
     except OmnigraphError:
         return 0
 

@@ -29,6 +29,8 @@ class SparkLoading:
     """Up to how many bytes of files are read again, where that is needed, on the driver alone."""
     merged_here: int = MERGED_HERE
     """Up to how many rows of a merge are filled and written by the driver."""
+    read_here: int = LOCAL_BYTES
+    """Up to how many bytes of files the driver of a merge reads by itself: their rows would come to it anyway."""
 
 
 def reader(master: str | None = None, spark: SparkSession | None = None, loading: SparkLoading | None = None) -> Reader:
@@ -46,7 +48,9 @@ def reader(master: str | None = None, spark: SparkSession | None = None, loading
         source = SparkInput(session, call, head, split_bytes=how.split_bytes)
         active = spark if spark is not None else spark_session(master)
         check_reachable(source.given, str(active.sparkContext.master))
-        jobs = LoadJobs(active, source.call, source.frames, how.local_keys, how.local_bytes, how.merged_here)
+        jobs = LoadJobs(
+            active, source.call, source.frames, how.local_keys, how.local_bytes, how.merged_here, how.read_here
+        )
         return SparkMerge(session, source, jobs) if call.mode is LoadMode.MERGE else SparkRecords(session, source, jobs)
 
     return made

@@ -25,6 +25,8 @@ LEDGER = "bucket int, role string, payload binary"
 _LEDGER = pa.schema([pa.field("bucket", pa.int32()), pa.field("role", pa.string()), pa.field("payload", pa.binary())])
 NEW, COMMITTED, GONE = "new", "committed", "gone"
 """Rows of the load; those that are there; of a merge, those of them whose place other rows take."""
+_HELD_ROWS = 1_000_000
+"""Of how many rows at most a task holds the keys."""
 KNOWN = "known"
 """Of an overwrite: how many ids of the load are committed ones."""
 
@@ -134,16 +136,26 @@ def ledger_rows(
         type_ = worker.type(unit.type)
         columns = roles_of(type_)
         names = sorted({name for role in unit.roles for name in columns[role]})
+        side = NEW if unit.staged is not None else COMMITTED
         found: dict[str, list[Hashes]] = {role: [] for role in unit.roles}
+        held = 0
         for batch in _batches(worker, unit, type_, names):
             rows = pa.Table.from_batches([batch])
             for role in unit.roles:
                 found[role].append(key_hashes(rows, columns[role], spec.seed)[0])
-        side = NEW if unit.staged is not None else COMMITTED
-        for role, parts in found.items():
-            hashes = np.concatenate(parts) if parts else np.empty(0, np.uint64)
-            if len(hashes):
-                yield _packed(f"{side}/{unit.type}/{role}", hashes, buckets)
+            held += rows.num_rows
+            if held >= _HELD_ROWS:
+                yield from _all_packed(f"{side}/{unit.type}", found, buckets)
+                held = 0
+        yield from _all_packed(f"{side}/{unit.type}", found, buckets)
+
+
+def _all_packed(whose: str, found: dict[str, list[Hashes]], buckets: int) -> Iterator[pa.RecordBatch]:
+    """What was found so far, and nothing is left of it here."""
+    for role, parts in found.items():
+        if any(map(len, parts)):
+            yield _packed(f"{whose}/{role}", np.concatenate(parts), buckets)
+        parts.clear()
 
 
 def _batches(worker: Worker, unit: Unit, type_: AnyType, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

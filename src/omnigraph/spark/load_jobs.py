@@ -35,7 +35,9 @@ MERGED_HERE = 2_000_000
 there, that is cheapest, and a row takes about a hundred bytes of its memory."""
 LOCAL_BYTES = 8 * 1024 * 1024
 """Up to so many bytes of files, what has to be read again is read on the driver."""
-_KEYS_PER_BUCKET = 6_000_000
+_KEYS_PER_BUCKET = 1_000_000
+"""What one task holds, and the JVM hands it in one piece: few enough that a load of many rows takes no more memory than
+one of a million."""
 _MOST_BUCKETS = 4_096
 _JUDGED = "role string, payload binary"
 _JUDGED_SCHEMA = pa.schema([pa.field("role", pa.string()), pa.field("payload", pa.binary())])
@@ -51,9 +53,23 @@ class LoadJobs:
     local_keys: int = LOCAL_KEYS
     local_bytes: int = LOCAL_BYTES
     merged_here: int = MERGED_HERE
+    read_here: int = LOCAL_BYTES
 
-    def work(self, spec: LoadSpec, phase: int, work: Work, *, doing: str, is_first: bool = False) -> list[Done]:
-        """Work on all splits that the work is about; `is_first` when they have not been read before."""
+    def work(
+        self,
+        spec: LoadSpec,
+        phase: int,
+        work: Work,
+        *,
+        doing: str,
+        is_first: bool = False,
+        most_here: int | None = None,
+    ) -> list[Done]:
+        """Work on all splits that the work is about; `is_first` when they have not been read before.
+
+        Up to `most_here` bytes of files are read on the driver: without it none at first, and few when read again.
+        """
+        here = most_here if most_here is not None else -1 if is_first else self.local_bytes
         chosen = [split.number for split in spec.splits if work.is_about(split.number)]
         total = sum(spec.splits[number].size for number in chosen)
         found: list[Done] = []
@@ -62,7 +78,7 @@ class LoadJobs:
             return sum(told.rows for one in found for told in one.types.values())
 
         tell = load_teller(self.call, doing, rows=rows, total_bytes=total)
-        if chosen and not is_first and total <= self.local_bytes:
+        if chosen and total <= here:
             found += worked_on(spec, phase, chosen, work)
         elif chosen:
             count = len(chosen)

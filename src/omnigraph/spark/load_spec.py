@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from omnigraph.commit.collected import explained_handles
 from omnigraph.commit.notes import TaskNote
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import Faults
@@ -167,4 +168,4 @@ def _opened(uri: str, storage: tuple[tuple[str, str], ...]) -> tuple[Store, Hand
     # What tasks write is made durable by the driver, before it is published.
     options = Options(storage=dict(storage), durability=Durability.OS)
     store = Store(parse_uri(uri), Runtime(options=options))
-    return store, Handles(store)
+    return store, explained_handles(store)

@@ -53,7 +53,9 @@ class SparkMerge(SpooledRecords):
         may_be_large = bool(self._input.frames) or self._input.nbytes > self._jobs.local_bytes
         with self._phases.opened() as phase:
             work = HandingOver(wanted=None, with_ids=may_be_large)
-            self._done = self._jobs.work(self._input.spec, phase.number, work, doing="read", is_first=True)
+            self._done = self._jobs.work(
+                self._input.spec, phase.number, work, doing="read", is_first=True, most_here=self._jobs.read_here
+            )
             self.unreadable = self._input.take_over(self._done, self.rejects)
             self.inputs = self._input.inputs
             if may_be_large and self._rows() > self._jobs.merged_here:

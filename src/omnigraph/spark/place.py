@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 
+from omnigraph.commit.collected import explained_handles
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
@@ -50,4 +51,4 @@ class Place:
 @lru_cache(maxsize=_OPEN_GRAPHS)
 def _handles(place: Place) -> Handles:
     runtime = Runtime(options=Options(storage=dict(place.storage)))
-    return Handles(Store(parse_uri(place.uri), runtime))
+    return explained_handles(Store(parse_uri(place.uri), runtime))

@@ -43,7 +43,13 @@ class SparkInput:
         self.frames = [*_frames(session, call, head)]
         files = tuple(one for one in call.input.typed if not isinstance(one.data, DataFrame))
         self.call = replace(call, input=LoadInput(graph=call.input.graph, typed=files))
-        self.given = expand_inputs(self.call.input, self.catalog, is_partial=is_partial, blobs=session.blob_sources)
+        self.given = expand_inputs(
+            self.call.input,
+            self.catalog,
+            is_partial=is_partial,
+            blobs=session.blob_sources,
+            storage=session.runtime.options.storage,
+        )
         self._names = [one.name for one in self.given]
         self._units = [unit_of(one) for one in self.given]
         self.files: dict[int, int] = {}

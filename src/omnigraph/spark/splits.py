@@ -19,13 +19,14 @@ from omnigraph.engine.decoding.json_lines import chunks_of
 from omnigraph.engine.decoding.record_error import RecordError, Reject
 from omnigraph.engine.decoding.records import read_graph_records
 from omnigraph.engine.decoding.sources import COMPRESSED, LINE_ENDINGS, ending_of, file_errors
-from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, read_typed
+from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, arrow_file, read_typed
 from omnigraph.engine.decoding.typed_lines import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ids import Ids
 from omnigraph.ops.load_inputs import GraphLines, OneInput
 from omnigraph.spark.master import is_own_machine
+from omnigraph.storage.remote_files import InputFile, RemoteFile
 
 TARGET_BYTES = 64 * 1024 * 1024
 WHOLE = -1
@@ -86,7 +87,7 @@ def check_reachable(inputs: Sequence[OneInput], master: str) -> None:
         return
     for one in inputs:
         if isinstance(one.source, TypedTable) or (
-            isinstance(one.source, GraphLines) and not isinstance(one.source.data, Path)
+            isinstance(one.source, GraphLines) and not isinstance(one.source.data, InputFile)
         ):
             raise StreamElsewhereError(one.name, master)
 
@@ -119,7 +120,7 @@ def lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dict[int,
 
 def _ranges(one: OneInput, target: int) -> Iterator[tuple[int, int, int]]:
     match one.source:
-        case GraphLines(data=Path() as path):
+        case GraphLines(data=(Path() | RemoteFile()) as path):
             yield from _byte_ranges(path, one.size or 0, target)
         case TypedFile(path=path) if ending_of(path) in LINE_ENDINGS:
             yield from _byte_ranges(path, one.size or 0, target)
@@ -137,7 +138,7 @@ def _ranges(one: OneInput, target: int) -> Iterator[tuple[int, int, int]]:
             raise _not_spooled(one)
 
 
-def _byte_ranges(path: Path, size: int, target: int) -> Iterable[tuple[int, int, int]]:
+def _byte_ranges(path: InputFile, size: int, target: int) -> Iterable[tuple[int, int, int]]:
     count = -(-size // target)
     if count <= 1 or _is_compressed(path):
         return [(0, WHOLE, size)]
@@ -163,18 +164,18 @@ def _grouped(sizes: Sequence[int], target: int) -> Iterator[tuple[int, int, int]
         yield start, len(sizes), held
 
 
-def _is_compressed(path: Path) -> bool:
+def _is_compressed(path: InputFile) -> bool:
     return path.name.lower().endswith(COMPRESSED)
 
 
-def _group_sizes(path: Path) -> list[int]:
+def _group_sizes(path: InputFile) -> list[int]:
     with file_errors(str(path)):
-        metadata = pa_parquet.read_metadata(path)
+        metadata = pa_parquet.read_metadata(arrow_file(path))
         return [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
 
 
-def _stripe_sizes(path: Path, size: int) -> list[int]:
-    with file_errors(str(path)), path.open("rb") as opened:
+def _stripe_sizes(path: InputFile, size: int) -> list[int]:
+    with file_errors(str(path)), path.open("rb", buffering=0) as opened:
         stripes = pa_orc.ORCFile(opened).nstripes
     return [size // stripes] * stripes if stripes else []
 
@@ -205,7 +206,7 @@ class SpooledTable:
 
 def _spooled(one: OneInput, path: Path) -> OneInput:
     match one.source:
-        case GraphLines(data=data) as lines if not isinstance(data, Path):
+        case GraphLines(data=data) as lines if not isinstance(data, InputFile):
             with path.open("xb") as file:
                 for chunk in chunks_of(data):
                     file.write(chunk)
@@ -247,7 +248,7 @@ class SplitRows:
     def __iter__(self) -> Iterator[TypedRows]:
         part = self._split.part
         match self._one.source:
-            case GraphLines(data=Path() as path) as graph:
+            case GraphLines(data=(Path() | RemoteFile()) as path) as graph:
                 yield from self._graph_rows(graph, line_chunks(path, part))
             case TypedFile(path=path) as file if ending_of(path) in LINE_ENDINGS:
                 yield from self._line_rows(file, line_chunks(path, part))

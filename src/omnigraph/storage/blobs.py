@@ -1,18 +1,38 @@
-"""The large binary values of a table: many at once into memory, or one as a stream."""
+"""The large binary values of a table: many at once into memory, or one as a stream; and what they take on disk."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import IO, cast
 
 import lance
 import pyarrow as pa
 
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.dataset import Fragment, Table
 from omnigraph.storage.handles import read_errors
 from omnigraph.storage.requests import counted
 
 _CHUNK_BYTES = 1 << 20
+_AT_ONCE = 16
+"""How many directories of an object store are listed at the same time."""
+
+
+def blob_bytes(table: Table, fragments: Collection[int]) -> dict[int, int]:
+    """By number, how much the blobs of these fragments take beside their data files: one listing for each of them.
+
+    Small blobs lie in the data files, and are counted there.
+    """
+    chosen = [one for one in table.fragments() if one.number in fragments]
+    objects = table.handles.store.objects
+
+    def size(one: Fragment) -> int:
+        places = (f"{table.path}/data/{file.removesuffix('.lance')}" for file in one.files)
+        return sum(info.size for place in places for info in objects.list_under(place))
+
+    is_local = table.handles.store.location.is_local
+    with ThreadPoolExecutor(1 if is_local else _AT_ONCE, thread_name_prefix="blob-sizes") as pool:
+        return dict(zip((one.number for one in chosen), pool.map(size, chosen), strict=True))
 
 
 def read_blobs(table: Table, column: str, addresses: Sequence[int]) -> list[bytes | None]:

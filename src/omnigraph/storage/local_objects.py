@@ -94,6 +94,18 @@ class LocalObjects:
                 with self._locked(path.parent):
                     path.unlink(missing_ok=True)
 
+    def delete_if_match(self, key: str, etag: str) -> None:
+        """See ObjectStore."""
+        path = self._root / key
+        with _store_errors(f"delete `{key}`"):
+            try:
+                with self._locked(path.parent):
+                    if _etag(path.read_bytes()) != etag:
+                        raise ObjectChangedError(key)
+                    path.unlink()
+            except FileNotFoundError:
+                raise ObjectChangedError(key) from None
+
     def list_under(self, prefix: str) -> list[ObjectInfo]:
         """See ObjectStore."""
         found: list[ObjectInfo] = []

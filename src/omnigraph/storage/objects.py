@@ -121,6 +121,13 @@ class ObjectStore(Protocol):
         """Remove; a missing key is fine."""
         ...
 
+    def delete_if_match(self, key: str, etag: str) -> None:
+        """Remove only the content with this etag, else ObjectChangedError.
+
+        One step on local disk. S3 has no such request: there it is a look, and a removal right behind it.
+        """
+        ...
+
     def list_under(self, prefix: str) -> list[ObjectInfo]:
         """All objects whose key starts with `prefix/`, sorted by key; complete, or an error."""
         ...
@@ -173,6 +180,13 @@ class MemoryObjects:
         """See ObjectStore."""
         with self._lock:
             self._objects.pop(key, None)
+
+    def delete_if_match(self, key: str, etag: str) -> None:
+        """See ObjectStore."""
+        with self._lock:
+            if key not in self._objects or self._objects[key].etag != etag:
+                raise ObjectChangedError(key)
+            del self._objects[key]
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
         """See ObjectStore."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -63,6 +64,15 @@ def _reason(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
 
 
+@dataclass(frozen=True, slots=True)
+class FoundObject:
+    """An object as a listing tells of it; `etag` is that of its content then."""
+
+    key: str
+    size: int
+    etag: str
+
+
 class S3Objects:
     """An ObjectStore on a bucket that honours `If-None-Match` and `If-Match`."""
 
@@ -98,6 +108,27 @@ class S3Objects:
         with _store_errors("read", key):
             for part in obstore.get(self._store, key).stream(min_chunk_size=PART_BYTES):
                 yield bytes(part)
+
+    def find(self, key: str) -> FoundObject | None:
+        """The object of that key."""
+        try:
+            with _store_errors("look up", key):
+                meta = obstore.head(self._store, key)
+        except ObjectMissingError:
+            return None
+        return FoundObject(key, meta["size"], str(meta["e_tag"]))
+
+    def below(self, prefix: str) -> Iterator[FoundObject]:
+        """All objects below a prefix, by key."""
+        with _store_errors("list", prefix):
+            metas = [meta for batch in obstore.list(self._store, prefix or None) for meta in batch]
+        found = [FoundObject(meta["path"], meta["size"], str(meta["e_tag"])) for meta in metas]
+        return iter(sorted(found, key=lambda one: one.key))
+
+    def read_range(self, key: str, start: int, end: int, etag: str) -> bytes:
+        """Bytes of the object that has that tag; ObjectChangedError if it has another one."""
+        with _store_errors("read", key):
+            return bytes(obstore.get(self._store, key, options={"range": (start, end), "if_match": etag}).bytes())
 
     def put_parts(self, key: str, parts: Iterator[bytes], size: int) -> None:
         """Write an object of about that size, a part at a time: there whole, or not at all."""
@@ -149,6 +180,13 @@ class S3Objects:
                 obstore.delete(self._store, key)
             except FileNotFoundError:
                 return
+
+    def delete_if_match(self, key: str, etag: str) -> None:
+        """See ObjectStore."""
+        found = self.find(key)
+        if found is None or found.etag != etag:
+            raise ObjectChangedError(key)
+        self.delete(key)
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
         """See ObjectStore."""

@@ -15,6 +15,8 @@ from omnigraph.storage.uri import Location
 INDEX_BYTES = 512 * 1024 * 1024
 METADATA_BYTES = 256 * 1024 * 1024
 """What Lance may keep of indexes and of what files say of themselves; its own bounds are gigabytes, for each handle."""
+_FEWEST_BYTES = 16 * 1024 * 1024
+"""With less, what a commit has just written is read again by the next one."""
 
 
 class Store:
@@ -22,7 +24,7 @@ class Store:
 
     def __init__(self, location: Location, runtime: Runtime) -> None:
         self.location, self.runtime = location, runtime
-        self.session = Session(index_cache_size_bytes=INDEX_BYTES, metadata_cache_size_bytes=METADATA_BYTES)
+        self.session = _session(runtime.options.cache_bytes)
         self._flushed = {"/"}
         """Directories whose own names are known to be on disk."""
         self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
@@ -94,6 +96,11 @@ class CountedObjects:
         self._telemetry.record("control", "delete")
         self._inner.delete(key)
 
+    def delete_if_match(self, key: str, etag: str) -> None:
+        """See ObjectStore."""
+        self._telemetry.record("control", "delete")
+        self._inner.delete_if_match(key, etag)
+
     def list_under(self, prefix: str) -> list[ObjectInfo]:
         """See ObjectStore."""
         self._telemetry.record("control", "list")
@@ -103,6 +110,12 @@ class CountedObjects:
         """See ObjectStore."""
         self._telemetry.record("control", "list")
         return self._inner.children()
+
+
+def _session(cache_bytes: int | None) -> Session:
+    """Lance's caches; where it was said how much reads may keep, each of the two keeps no more than that."""
+    most = INDEX_BYTES if cache_bytes is None else max(cache_bytes, _FEWEST_BYTES)
+    return Session(index_cache_size_bytes=min(INDEX_BYTES, most), metadata_cache_size_bytes=min(METADATA_BYTES, most))
 
 
 def _objects(location: Location, runtime: Runtime) -> ObjectStore:

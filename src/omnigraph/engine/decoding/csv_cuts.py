@@ -1,7 +1,6 @@
 """Where a CSV can be cut, so that each part holds whole records; and a part with the header before it."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +9,12 @@ from omnigraph.engine.decoding.csv_quotes import QuoteCheck
 from omnigraph.engine.decoding.file_parts import FilePart, byte_chunks
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.engine.decoding.sources import file_chunks
+from omnigraph.storage.remote_files import InputFile
 
 _LINE_FEED, _QUOTE = b'\n"'
 
 
-def csv_chunks(path: Path, part: FilePart | None) -> Iterator[bytes]:
+def csv_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
     """The bytes of a part with the header before them, some at a time; of the file, if there is no part."""
     if part is None:
         yield from file_chunks(path)
@@ -24,7 +24,7 @@ def csv_chunks(path: Path, part: FilePart | None) -> Iterator[bytes]:
     yield from byte_chunks(path, part)
 
 
-def csv_cuts(path: Path, target: int) -> list[int]:
+def csv_cuts(path: InputFile, target: int) -> list[int]:
     """Where records start, about `target` bytes from one to the next; none behind the last.
 
     The file is read once: a line feed ends a record only outside of quotes, and whether that is so is known only to
@@ -58,7 +58,7 @@ def csv_cuts(path: Path, target: int) -> list[int]:
     return [cut for cut in found if cut < place]
 
 
-def header_of(path: Path) -> bytes:
+def header_of(path: InputFile) -> bytes:
     """Everything up to the end of the first record that is not blank; the first chunk, if it does not end there."""
     text = next(file_chunks(path), b"")
     begin = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.engine.decoding.sources import CHUNK_BYTES, file_chunks, file_errors
+from omnigraph.storage.remote_files import InputFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class FilePart:
     end: int
 
 
-def line_chunks(path: Path, part: FilePart | None) -> Iterator[bytes]:
+def line_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
     """The lines of a part, whole, some bytes at a time; of the file, if there is no part."""
     if part is None:
         yield from file_chunks(path)
@@ -38,7 +38,7 @@ def line_chunks(path: Path, part: FilePart | None) -> Iterator[bytes]:
         yield from _between(file, name, start, end)
 
 
-def byte_chunks(path: Path, part: FilePart) -> Iterator[bytes]:
+def byte_chunks(path: InputFile, part: FilePart) -> Iterator[bytes]:
     """Exactly the bytes of a part, some at a time."""
     with file_errors(str(path)):
         file = path.open("rb")

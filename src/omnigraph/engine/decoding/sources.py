@@ -4,7 +4,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from omnigraph.errors import (
     NotAFileError,
     OmnigraphError,
 )
+from omnigraph.storage.remote_files import InputFile
 
 CHUNK_BYTES = 1 << 20
 COMPRESSED = ".gz"
@@ -57,9 +58,9 @@ class FileDamagedError(OmnigraphError):
         return f"`{self.path}` can't be read as what its name says: {self.reason}"
 
 
-def ending_of(path: Path) -> str:
+def ending_of(path: InputFile) -> str:
     """The ending that says the format, in small letters, without `.gz`."""
-    name = Path(path.name.lower())
+    name = PurePath(path.name.lower())
     inner = name.with_suffix("")
     return inner.suffix if name.suffix == COMPRESSED and inner.suffix in COMPRESSIBLE else name.suffix
 
@@ -85,14 +86,14 @@ def file_errors(path: str) -> Iterator[None]:
         raise FileDamagedError(path, str(error)) from error
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: InputFile) -> BinaryIO:
     """The bytes of a file, decompressed if its name ends in `.gz`."""
     if path.name.lower().endswith(COMPRESSED):
-        return cast("BinaryIO", gzip.open(path, "rb"))
+        return cast("BinaryIO", gzip.open(path if isinstance(path, Path) else path.open("rb"), "rb"))
     return path.open("rb")
 
 
-def file_chunks(path: Path) -> Iterator[bytes]:
+def file_chunks(path: InputFile) -> Iterator[bytes]:
     """The bytes of a file, some at a time; what is wrong with the file is told in our words."""
     with file_errors(str(path)):
         file = opened(path)

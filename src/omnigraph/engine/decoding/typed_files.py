@@ -1,6 +1,7 @@
 """Rows of one type: from Parquet, ORC and Arrow data, CSV, or JSONL with one object of properties a line."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from omnigraph.engine.decoding.typed_rows import (
 )
 from omnigraph.engine.decoding.typed_source import ArrowStream, RowSource, TypedFile, TypedTable
 from omnigraph.ids import Ids
+from omnigraph.storage.remote_files import InputFile
 
 __all__ = [
     "ArrowStream",
@@ -78,7 +80,7 @@ def _parts(source: TypedFile | TypedTable, ids: Ids) -> Iterator[_Part]:
 
 
 def _parquet_batches(file: TypedFile) -> Generator[pa.RecordBatch]:
-    with pa_parquet.ParquetFile(file.path, pre_buffer=False) as source:
+    with pa_parquet.ParquetFile(arrow_file(file.path), pre_buffer=False) as source:
         yield _empty(source.schema_arrow)
         groups = _numbers(file, source.num_row_groups)
         if not file.has_blobs:
@@ -90,8 +92,13 @@ def _parquet_batches(file: TypedFile) -> Generator[pa.RecordBatch]:
             yield from source.iter_batches(batch_size=max(1, min(file.batch_rows, fitting)), row_groups=[number])
 
 
+def arrow_file(path: InputFile) -> Path | pa.PythonFile:
+    """What Arrow's readers are given: a path, or an object of which they read what they ask for and no more."""
+    return path if isinstance(path, Path) else pa.PythonFile(path.open("rb", buffering=0), mode="r")
+
+
 def _orc_batches(file: TypedFile) -> Generator[pa.RecordBatch]:
-    with file.path.open("rb") as opened:
+    with file.path.open("rb", buffering=0) as opened:
         source = pa_orc.ORCFile(opened)
         yield _empty(source.schema)
         for stripe in _numbers(file, source.nstripes):

@@ -7,7 +7,6 @@ leaves that property out.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from omnigraph.engine.decoding.file_parts import FilePart
@@ -19,6 +18,7 @@ from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.misfit import shown
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
+from omnigraph.storage.remote_files import InputFile
 
 BATCH_ROWS = 65_536
 BATCH_ROWS_WITH_BLOBS = 256
@@ -105,7 +105,7 @@ class RowSource(ABC):
 class TypedFile(RowSource):
     """One file, or a part of it; its name's ending says its format. Lines and rows of a part count from its start."""
 
-    path: Path
+    path: InputFile
     part: FilePart | None = None
 
     @property

@@ -108,7 +108,7 @@ def _known_ids(frame: Frame, variable: str, rows: Rows | None, *, is_whole_sort:
     table = frame.table(variable)
     if not _are_many(frame, variable, rows) and not table.is_resident(ID):
         return None
-    key = (table.columns.version, "ids ascend")
+    key = (table.version, "ids ascend")
     if frame.reading.cache.keep(key, lambda: _ascends(table.whole(ID, frame.reading.budget)), lambda _: 64):
         return frame.positions(variable, rows)
     if _is_worth_it(frame, variable, ID, rows, is_whole_sort=is_whole_sort):
@@ -120,7 +120,7 @@ def _is_worth_it(frame: Frame, variable: str, column: str, rows: Rows | None, *,
     """Whether to work out the order of a whole column of texts."""
     if not _are_many(frame, variable, rows):
         return False
-    key = (frame.table(variable).columns.version, "asked", column)
+    key = (frame.table(variable).version, "asked", column)
     asked = frame.reading.cache.keep(key, count, lambda _: 64)
     return is_whole_sort or next(asked) >= _ASKED
 
@@ -140,7 +140,7 @@ def _places_of(
 ) -> NDArray[np.int32]:
     """By position the place of a column's text among all texts of the table; -1 for null, which is smallest."""
     table = frame.table(variable)
-    key = (table.columns.version, "order", column)
+    key = (table.version, "order", column)
     return frame.reading.cache.keep(key, lambda: make(frame, variable, column), lambda made: int(made.nbytes))
 
 

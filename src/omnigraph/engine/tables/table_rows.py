@@ -42,7 +42,7 @@ class TableRows:
     """The rows of one type in one version. Made by `ReadCache.rows`; safe from several threads."""
 
     def __init__(self, type_: AnyType, columns: TableColumns) -> None:
-        self.type, self.columns, self.table = type_, columns, columns.table
+        self.type, self.columns, self.table, self.version = type_, columns, columns.table, columns.version
         self.size, self.count = self.columns.layout.size, self.columns.layout.count
 
     def __repr__(self) -> str:

@@ -1,0 +1,43 @@
+"""Messages of an agent as they come on stdin, a line each, none longer than a request may be."""
+
+import os
+from collections.abc import AsyncIterator
+from typing import BinaryIO
+
+import anyio.to_thread
+
+from omnigraph.server.logs import FIELDS, log
+
+NO_MESSAGE = "a line that was too long"
+"""What comes in the place of such a line; it is answered like any other nonsense."""
+_PIECE_BYTES = 64 * 1024
+
+
+class Lines:
+    """The lines of a file, as text. Of one that is longer than it may be, no more than a piece is in memory."""
+
+    def __init__(self, file: BinaryIO, limit: int) -> None:
+        self._file, self._limit = file, limit
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while line := await anyio.to_thread.run_sync(self._next):
+            yield line
+
+    def _next(self) -> str:
+        """The next line, or nothing at the end."""
+        line = self._file.readline(self._limit + 1)
+        if len(line) <= self._limit:
+            return line.decode("utf-8", errors="replace")
+        while line and not line.endswith(b"\n"):
+            line = self._file.readline(_PIECE_BYTES)
+        log.warning("too long", extra={FIELDS: {"limit": self._limit}})
+        return NO_MESSAGE
+
+
+def own_stdin() -> BinaryIO:
+    """This process's stdin, for whoever asks and nobody else: what is started from now on reads nothing there."""
+    wire = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return os.fdopen(wire, "rb", closefd=False)  # a thread may wait for it until the process ends
