@@ -1,11 +1,13 @@
 """Settings that every test runs under."""
 
+import fcntl
 import gc
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
-PLACE = "omnigraph-tests-"
+PLACE, SIGN_OF_LIFE = "omnigraph-tests-", "alive"
 FILES = pytest.StashKey[Path]()
 FILES_BYTES, SPARE_BYTES = 4 << 30, 4 << 30
 """More than the files of a run come to, and what must be free beside them."""
@@ -90,11 +92,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.option.markexpr != "not soak" or "TMPDIR" in os.environ or not has_room():
         return
-    for left in MEMORY.glob(f"{PLACE}*"):
-        if not Path("/proc", left.name.removeprefix(PLACE)).exists():
-            shutil.rmtree(left, ignore_errors=True)
-    place = config.stash[FILES] = MEMORY / f"{PLACE}{os.getpid()}"
-    place.mkdir(mode=0o700)
+    for left in MEMORY.glob(f"{PLACE}*/{SIGN_OF_LIFE}"):
+        with suppress(OSError), left.open("ab") as sign:  # it is somebody else's, or just being removed
+            fcntl.flock(sign, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left.parent, ignore_errors=True)
+    place = config.stash[FILES] = Path(tempfile.mkdtemp(prefix=PLACE, dir=MEMORY))
+    sign = (place / SIGN_OF_LIFE).open("wb")
+    fcntl.flock(sign, fcntl.LOCK_EX)
+    config.add_cleanup(sign.close)
     os.environ["TMPDIR"] = tempfile.tempdir = str(place)
 
 
@@ -123,6 +128,9 @@ def has_room() -> bool:
     found = os.statvfs(MEMORY)
     memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text("ascii").splitlines())
     free = int(memory["MemAvailable"].split()[0]) << 10
+    with suppress(OSError, ValueError):  # there is no such limit, or it is the word `max`
+        limit, used = (int(Path("/sys/fs/cgroup", f"memory.{name}").read_text("ascii")) for name in ("max", "current"))
+        free = min(free, limit - used)
     has_files = found.f_bavail * found.f_frsize >= FILES_BYTES and free >= FILES_BYTES + SPARE_BYTES
     return has_files and not found.f_flag & os.ST_NOEXEC
 

@@ -17,7 +17,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget, QueryCancelledError
 from omnigraph.engine.tables import kept as kept_module
 from omnigraph.engine.tables.kept import Held, Kept
-from omnigraph.engine.tables.known_versions import PAST_VERSIONS
+from omnigraph.engine.tables.known_versions import MOST_BRANCHES, PAST_VERSIONS
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.options import Options
 from row_worlds import IDS, NODES, live_rows, new_session, rows_of, table_of, view_of, write
@@ -275,6 +275,22 @@ def test_what_is_kept_of_every_branch_stays(tmp_path: Path) -> None:
         misses.append(graph._session.reads.stats().misses)
 
     assert misses[0] == misses[1]
+
+
+def test_of_branches_that_come_and_go_little_is_kept(tmp_path: Path) -> None:
+    graph = people(tmp_path / "g")
+    cache, held = graph._session.reads, []
+
+    for number in range(MOST_BRANCHES + 12):
+        name = f"job{number % (MOST_BRANCHES + 6)}"  # some are made again
+        graph.branches.create(name)
+        graph.mutate(f'query q() {{ insert P {{ name: "new{number}", n: 1 }} }}', branch=name)
+        assert graph.query(LONELY, branch=name).rows() == [{"n": 2_001}]
+        graph.branches.delete(name)
+        cache.stats()
+        held.append(len(cache.kept._holders))
+
+    assert held[MOST_BRANCHES + 5] == held[-1]
 
 
 def test_equal_pins_give_equal_rows(tmp_path: Path) -> None:

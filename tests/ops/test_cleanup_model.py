@@ -34,7 +34,10 @@ def run(examples: int, steps: int, *, is_shrunk: bool = False) -> None:
 
 @pytest.mark.parametrize(
     "examples, steps",
-    [pytest.param(10, 25, id="some"), pytest.param(MANY, 50, id="many", marks=pytest.mark.soak)],
+    [
+        pytest.param(10, 25, id="some"),
+        pytest.param(MANY, 50, id="many", marks=[pytest.mark.soak, pytest.mark.timeout(6 * 3_600)]),
+    ],
 )
 def test_a_cleanup_takes_nothing_that_is_kept_and_leaves_nothing_else(examples: int, steps: int) -> None:
     run(examples, steps, is_shrunk=True)

@@ -1,18 +1,23 @@
 """A verb that is ended while it works, wherever that is, leaves a sound graph and nothing of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import damaging as harm
 import omnigraph as og
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.session import while_wanted
 from omnigraph.ops.upkeep_hands import LocalHands
 from omnigraph.options import EmbedOptions, EmbedProvider
+from omnigraph.storage.dataset import Table
 from worlds import FAST, runtime
 
 SCHEMA = """
@@ -70,6 +75,8 @@ READS: dict[str, Callable[[og.Graph], object]] = {
     "changes": lambda graph: [one.to_json() for one in graph.changes()],
     "counted changes": lambda graph: [one.summary() for one in graph.changes()],
     "check": lambda graph: graph.check(deep=True),
+    "a preview of repair": lambda graph: graph.repair(),
+    "a deep preview of repair": lambda graph: graph.repair(deep=True),
     "a preview of cleanup": lambda graph: replace(graph.cleanup(keep=1, grace=NO_TIME), before=""),
 }
 
@@ -116,9 +123,19 @@ def test_an_embedding_that_is_ended_has_whole_batches(tmp_path: Path) -> None:
     assert not graph.operations().pending
 
 
-def test_an_optimisation_that_is_ended_leaves_no_file(tmp_path: Path) -> None:
+class Hasty(ThreadPoolExecutor):
+    """Is done with whatever it is given before it can be taken back."""
+
+    def submit(self, *given: Any, **named: Any) -> Future[Any]:
+        future = super().submit(*given, **named)
+        future.exception(60)
+        return future
+
+
+def test_an_optimisation_that_is_ended_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = new_graph(tmp_path / "g")
     before, head = files_of(graph), graph.snapshot().commit.id
+    monkeypatch.setattr("omnigraph.ops.optimize.ThreadPoolExecutor", Hasty)
 
     with pytest.raises(EndedError):
         asking(graph, Asked(0)).optimize()
@@ -162,3 +179,78 @@ def test_a_cleanup_that_is_ended_is_finished_by_the_next(tmp_path: Path) -> None
     assert ended > 3
     assert not graph.check(deep=True).has_errors
     assert not graph.cleanup(keep=1, grace=NO_TIME).tables
+
+
+# --- repairs ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> og.Graph:
+    """Both branches have lost people, to whom edges lead."""
+    graph = harm.made(tmp_path / "g")
+    harm.removed(harm.data_file)(Path(graph.uri))
+    return graph
+
+
+def test_a_preview_of_a_repair_ends_wherever_it_is_told_to(damaged: og.Graph) -> None:
+    all_of_them = Asked()
+    before, whole = files_of(damaged), asking(damaged, all_of_them).repair()
+
+    for times in range(all_of_them.count):
+        with pytest.raises(EndedError):
+            asking(damaged, Asked(times)).repair()
+
+    assert all_of_them.count > 10
+    assert {one.branch for one in whole.tables} == {"main", "side"}
+    assert asking(damaged, Asked(all_of_them.count)).repair() == whole
+    assert files_of(damaged) == before
+
+
+def test_a_repair_that_has_published_something_tells_of_it(damaged: og.Graph) -> None:
+    before = files_of(damaged)
+    ended, done = 0, None
+
+    for times in count():
+        try:
+            done = asking(damaged, Asked(times)).repair(confirm=True, force=True)
+        except EndedError:
+            ended += 1
+            assert files_of(damaged) == before
+        else:
+            break
+
+    assert ended > 3
+    assert done is not None
+    assert {(one.branch, one.outcome.value) for one in done.tables} == {("main", "published"), ("side", "published")}
+
+
+def in_single_rows(monkeypatch: pytest.MonkeyPatch, room: str) -> None:
+    """From now on each row of the tables there is a batch."""
+    batches = Table.batches
+
+    def single(table: Table, *given: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+        return batches(table, *given, **(named | {"batch_rows": 1} if table.path.startswith(room) else named))
+
+    monkeypatch.setattr(Table, "batches", single)
+
+
+def test_a_repair_is_asked_with_every_batch_that_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), "node Tag { name: String @key }", runtime=runtime(OPTIONS))
+    graph.load([{"type": "Tag", "data": {"name": f"t{number}"}} for number in range(8)], mode="append")
+    few, many = Asked(), Asked()
+
+    asking(graph, few).repair(deep=True)
+    in_single_rows(monkeypatch, "nodes/")
+    asking(graph, many).repair(deep=True)
+
+    assert many.count - few.count == 2 * (8 - 1)  # once for the ids, once for every column
+
+
+def test_a_repair_is_asked_with_every_batch_of_ends(damaged: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = Asked(), Asked()
+
+    asking(damaged, few).repair()
+    in_single_rows(monkeypatch, "edges/")
+    asking(damaged, many).repair()
+
+    assert many.count - few.count == 1 + 2  # of two edges the second: once for the table, once for each branch

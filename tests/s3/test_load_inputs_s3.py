@@ -3,10 +3,12 @@
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import boto3
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.orc as pa_orc
@@ -43,6 +45,22 @@ def put(storage: dict[str, str], key: str, data: bytes) -> str:
     """Write an object; its address."""
     S3Objects(BUCKET, "", storage).put(key, data)
     return f"s3://{BUCKET}/{key}"
+
+
+def put_as_it_is(storage: dict[str, str], *keys: str, data: bytes = b"") -> None:
+    """Write objects whose keys our own client would tidy up, or refuse."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=storage["aws_endpoint"],
+        region_name=storage["aws_region"],
+        aws_access_key_id=storage["aws_access_key_id"],
+        aws_secret_access_key=storage["aws_secret_access_key"],
+    )
+    try:
+        for key in keys:
+            client.put_object(Bucket=BUCKET, Key=key, Body=data)
+    finally:
+        client.close()
 
 
 def file_bytes(ending: str) -> bytes:
@@ -150,6 +168,102 @@ def test_an_address_of_nothing_to_load_is_refused(storage: dict[str, str], addre
         names(storage, f"s3://{BUCKET}/{address}")
 
     assert refused.value.code == code
+
+
+# --- folders, as consoles and Hadoop make them -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["marked", "marked/", "marked/*", "marked/**", "mark*"])
+def test_the_mark_of_a_folder_is_no_file(graph: og.Graph, storage: dict[str, str], address: str) -> None:
+    put_as_it_is(storage, "marked/", "marked/sub/", "marked/empty/")
+    put(storage, "marked/sub/people.jsonl", file_bytes("jsonl"))
+
+    graph.load(nodes={"Person": f"s3://{BUCKET}/{address}"}, mode="append")
+
+    assert len(ages(graph)) == 50
+
+
+@pytest.mark.parametrize("address", ["hollow", "hollow/", "hollow/*", "hollow/sub", "hollow/sub/"])
+def test_a_folder_without_files_is_refused_as_an_empty_directory_is(
+    graph: og.Graph, storage: dict[str, str], address: str
+) -> None:
+    put_as_it_is(storage, "hollow/", "hollow/sub/")
+
+    with pytest.raises(og.OmnigraphError) as refused:
+        graph.load(f"s3://{BUCKET}/{address}", mode="overwrite")
+
+    assert refused.value.code == "no_input"
+
+
+def test_an_empty_object_with_others_below_it_is_a_folder(storage: dict[str, str]) -> None:
+    put(storage, "bare", b"")
+    put(storage, "bare/sub", b"")
+    put(storage, "bare/sub/in.jsonl", b"")
+
+    found = [names(storage, f"s3://{BUCKET}/{address}") for address in ("bare", "bare/", "bare/sub", "bar[e]")]
+
+    assert found == [["bare/sub/in.jsonl"]] * 4
+
+
+def test_an_object_with_content_is_a_file_whatever_is_below_it(storage: dict[str, str]) -> None:
+    put(storage, "full/in.jsonl", b"\n")
+    put_as_it_is(storage, "full/in.jsonl/")
+    put(storage, "full/in.jsonl/other.jsonl", b"\n")
+
+    found = [names(storage, f"s3://{BUCKET}/full{end}") for end in ("/in.jsonl", "")]
+
+    assert found == [["full/in.jsonl"], ["full/in.jsonl", "full/in.jsonl/other.jsonl"]]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n"])
+def test_an_object_is_a_file_also_beside_a_mark_of_its_name(storage: dict[str, str], data: bytes) -> None:
+    put(storage, "both/in.jsonl", data)
+    put_as_it_is(storage, "both/in.jsonl/")
+
+    found = [names(storage, f"s3://{BUCKET}/both{end}") for end in ("", "/in.jsonl")]
+
+    assert found == [["both/in.jsonl"]] * 2
+
+
+# --- keys that can and can't be reached ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [*"%#?*+&<>[]~\\ |^`ä", "%20"])
+def test_a_key_may_have_signs_that_urls_and_patterns_use(storage: dict[str, str], sign: str) -> None:
+    key = f"signs/a{sign}b/in.jsonl"
+    put_as_it_is(storage, key, data=b"\n")
+
+    by_name, below = names(storage, f"s3://{BUCKET}/{key}"), names(storage, f"s3://{BUCKET}/signs")
+
+    assert by_name == [key]
+    assert key in below
+
+
+@pytest.mark.parametrize(
+    "key", ["in//a.jsonl", "x/../a.jsonl", "x/./a.jsonl", "/a.jsonl", "in//", "..", "in//*.jsonl", "../*.jsonl"]
+)
+def test_an_address_with_a_segment_that_names_nothing_is_refused(
+    graph: og.Graph, storage: dict[str, str], key: str
+) -> None:
+    put(storage, "a.jsonl", text_of([person("a")]))
+
+    with pytest.raises(og.OmnigraphError, match=re.escape(f"`{key}`")) as refused:
+        graph.load(f"s3://{BUCKET}/{key}", mode="append")
+
+    assert refused.value.code == "object_key"
+
+
+@pytest.mark.parametrize("key", ["x//y.jsonl", "./y.jsonl", "x/../y.jsonl", "/y.jsonl"])
+@pytest.mark.parametrize("end", ["", "/", "/*.jsonl"])
+def test_a_stray_key_that_can_not_be_read_is_named(storage: dict[str, str], key: str, end: str) -> None:
+    stray = f"stray-{key.count('.')}-{len(key)}"
+    put(storage, f"{stray}/a.jsonl", b"")
+    put_as_it_is(storage, f"{stray}/{key}")
+
+    with pytest.raises(og.OmnigraphError, match=re.escape(f"`{stray}/{key}`")) as refused:
+        names(storage, f"s3://{BUCKET}/{stray}{end}")
+
+    assert refused.value.code == "object_key"
 
 
 def test_a_bucket_that_is_not_there_is_told(storage: dict[str, str]) -> None:

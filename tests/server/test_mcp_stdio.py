@@ -197,6 +197,32 @@ def test_of_a_line_that_is_too_long_only_a_piece_is_in_memory() -> None:
     assert most < 2**23
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+@pytest.mark.parametrize("size, is_taken", [(9, True), (10, True), (11, False)])
+def test_a_message_may_be_as_long_as_a_body_and_its_end_does_not_count(
+    size: int, end: bytes, *, is_taken: bool
+) -> None:
+    lines = Lines(io.BytesIO(b"x" * size + end), limit=10)
+
+    async def all_of_them() -> list[str]:
+        return [line async for line in lines]
+
+    found = anyio.run(all_of_them)
+
+    assert found == ["x" * size + end.decode() if is_taken else NO_MESSAGE]
+
+
+def test_behind_a_line_that_is_too_long_comes_the_next() -> None:
+    lines = Lines(io.BytesIO(b"x" * 10 + b"\ry\n" + b"x" * 11 + b"\n" + b"x" * 12 + b"\n" + b"short\n"), limit=10)
+
+    async def all_of_them() -> list[str]:
+        return [line async for line in lines]
+
+    found = anyio.run(all_of_them)
+
+    assert found == [NO_MESSAGE, NO_MESSAGE, NO_MESSAGE, "short\n"]
+
+
 def test_a_signal_ends_it_though_its_stdin_is_open(home: Path) -> None:
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 

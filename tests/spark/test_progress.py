@@ -1,7 +1,7 @@
 """A job on Spark is watched, and stopped with whoever started it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,13 +41,17 @@ def test_a_job_tells_how_many_of_its_tasks_are_done(spark: SparkSession) -> None
     assert any(0 < progress.share < 1 for progress in told)
 
 
-def beating(path: Path) -> None:
-    """Work for a minute, and let everybody see it."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with path.open("a") as file:
-            file.write("x")
-        time.sleep(0.02)
+def beating(path: Path) -> Callable[[], None]:
+    """Work for a minute that everybody sees; a function of its own, since tasks can't import this module."""
+
+    def beat() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with path.open("a") as file:
+                file.write("x")
+            time.sleep(0.02)
+
+    return beat
 
 
 def beats_no_more(path: Path) -> bool:
@@ -63,8 +67,10 @@ def test_an_interrupt_stops_the_job_too(spark: SparkSession, tmp_path: Path, sto
         if progress.tasks and (tmp_path / "beats").exists():
             raise stop
 
+    beat = beating(tmp_path / "beats")
+
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        beating(tmp_path / "beats")
+        beat()
         yield from batches
 
     with pytest.raises(stop):
@@ -75,13 +81,15 @@ def test_an_interrupt_stops_the_job_too(spark: SparkSession, tmp_path: Path, sto
 
 
 def test_when_a_job_has_failed_no_task_of_it_is_left(spark: SparkSession, tmp_path: Path) -> None:
+    beat = beating(tmp_path / "beats")
+
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.column(0)[0].as_py() == 0:
                 while not (tmp_path / "beats").exists():
                     time.sleep(0.02)
                 raise LookupError
-            beating(tmp_path / "beats")
+            beat()
             yield batch
 
     with pytest.raises(TaskFailedError):

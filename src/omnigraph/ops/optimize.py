@@ -86,6 +86,7 @@ def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -
     options = session.runtime.options.upkeep
     workers = hands or LocalHands(options)
     found: dict[str, TableUpkeep] = {}
+    session.go_on()  # before anything is begun: a table that is small may be published before it is asked again
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="optimize") as pool:
         waiting = {pool.submit(_isolated, session, key, call, workers): key for key in keys}
         try:

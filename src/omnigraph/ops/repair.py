@@ -26,7 +26,7 @@ from omnigraph.ops.indexes import types_of
 from omnigraph.ops.repair_ends import left_dangling
 from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, TablePlan
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, while_wanted
 from omnigraph.policy import Action, ActorDiffersError
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, NodeType
@@ -64,9 +64,16 @@ class _Report:
     histories: list[HistoryRepair] = field(default_factory=list)
     moved_heads: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def has_published(self) -> bool:
+        found = [one.outcome for each in (self.manifests, self.histories, self.tables) for one in each]
+        return Outcome.PUBLISHED in found
+
 
 def repair(session: Session, call: RepairCall) -> RepairResult:
     """Find what can't be read, and what can take its place; publish that when it is confirmed.
+
+    It ends when it is not wanted any more, unless something is published by then: that is always told.
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
@@ -80,8 +87,14 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         session.check_writable()
     report = _Report()
     known = Known()
-    for look in _looks(anew(session), call.branch):
-        _repair_branch(session, look, call, report, known)
+
+    def go_on() -> None:
+        if not report.has_published:
+            session.go_on()
+
+    wanted = while_wanted(session, go_on)
+    for look in _looks(anew(wanted), call.branch):
+        _repair_branch(wanted, look, call, report, known)
     return RepairResult(
         uri=session.uri,
         is_confirmed=call.confirm,
@@ -103,6 +116,7 @@ def _allow(session: Session, call: RepairCall) -> None:
 
 def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
     """The manifest of main, then those of the other branches, or only that of one."""
+    session.go_on()
     main = look_at(session.store, MAIN, MANIFEST)
     if main.newest == 0:
         refuse_no_graph(session)
@@ -110,8 +124,12 @@ def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
     known = (MAIN, *sorted(live))
     if branch is not None and branch not in known:
         raise BranchMissingError(branch, known, closest(branch, known))
-    others = [look_at(session.store, name, live[name].path) for name in known[1:] if branch in (None, name)]
-    return [*([main] if branch in (None, MAIN) else []), *others]
+    looks = [main] if branch in (None, MAIN) else []
+    for name in known[1:]:
+        if branch in (None, name):
+            session.go_on()
+            looks.append(look_at(session.store, name, live[name].path))
+    return looks
 
 
 def _repair_branch(session: Session, look: ManifestLook, call: RepairCall, report: _Report, known: Known) -> None:
@@ -204,6 +222,7 @@ def _log(session: Session, look: ManifestLook) -> ManifestLog:
 def _repair_history(session: Session, look: ManifestLook, call: RepairCall) -> list[HistoryRepair]:
     """What a part of the journal said that can't be read is not known: going on without it needs force."""
     log = _log(session, look)
+    session.go_on()
     head = _head(log, look, call)
     damage = journal_damage(head, session.store)
     if damage is None:
@@ -242,6 +261,7 @@ def _attempt(
     head = _head(log, look, call)
     catalog = session.catalog(head.snapshot)
     types = {key: type_ for key, type_ in types_of(catalog).items() if key in head.snapshot.manifest.pins}
+    session.go_on()
     listings = list_tables(session)
     planner = BranchPlanner(session, log, head, listings, known)
     looked = {key: planner.plan(type_, is_deep=call.deep) for key, type_ in types.items()}

@@ -31,7 +31,7 @@ def left_dangling(
         moving = [key for key in _tables_of(edge) if key in plans and plans[key].remedy in _MOVING]
         if not moving or edge.table_key in emptied:
             continue
-        for message in _broken(view, edge, emptied):
+        for message in _broken(view, edge, emptied, session):
             found.setdefault(moving[0], []).append(message)
     return {key: tuple(messages) for key, messages in found.items()}
 
@@ -40,14 +40,15 @@ def _tables_of(edge: EdgeType) -> tuple[str, ...]:
     return f"node:{edge.source}", f"node:{edge.target}", edge.table_key
 
 
-def _broken(view: View, edge: EdgeType, emptied: set[str]) -> list[str]:
+def _broken(view: View, edge: EdgeType, emptied: set[str], session: Session) -> list[str]:
     table = view.table(edge)
     try:
         with damage_of(table.path):
             if emptied & set(_tables_of(edge)):
                 rows = table.count()
                 return [f"every edge of {edge.name} ({rows:,}) without a node"] if rows else []
-            broken = [one for one in check_ends(view, edge) if one.rule == "end_missing"]
+            found = check_ends(view, edge, watch=lambda _: session.go_on())
+            broken = [one for one in found if one.rule == "end_missing"]
     except DamagedError:
         return []  # it is not repaired, so nothing of it can be read either way
     return [

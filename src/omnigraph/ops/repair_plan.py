@@ -1,9 +1,10 @@
 """What is wrong with a pinned table, and what can take its place: found by reading, decided without writing."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from omnigraph.commit.floor import collected_of
 from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Commit, Pin, PinChange
@@ -16,7 +17,10 @@ from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stored_indexes
 from omnigraph.storage.inspection import DamagedError, Decoded, Listing, column_faults, damage_of
+from omnigraph.storage.layout import is_detached
 from omnigraph.storage.pinned_files import UnknownPartError
+
+_GIVEN_UP = "only a version that a cleanup has given up is whole: let no cleanup run until this is repaired"
 
 
 class Certainty(Enum):
@@ -27,7 +31,7 @@ class Certainty(Enum):
     SUSPICIOUS = "suspicious"
     """What some commits did to rows; they are listed."""
     UNVERIFIABLE = "unverifiable"
-    """It can't be told: no earlier version is whole, or the history is not."""
+    """It can't be told: no earlier version is whole, or only one that a cleanup has given up; or the history is not."""
 
 
 class Remedy(Enum):
@@ -137,26 +141,37 @@ class BranchPlanner:
         return None
 
     def _earlier(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TablePlan:
-        """The newest version before this one that is whole, along the commits that led to it."""
+        """The newest version before this one that is whole, along the commits that led to it.
+
+        A cleanup removes what it has given up at any moment, also behind a repair that pins it. So such a version is
+        never certain; it comes into question when every other one would lose what rows say.
+        """
         lost: list[LostStep] = []
+        given_up: TablePlan | None = None
         try:
-            for step, before in self._steps(pin):
+            for step, before, is_kept in self._steps(pin):
                 lost.append(step)
+                if given_up is not None and not is_kept:
+                    continue
                 state = self._state(before, type_, is_deep=True)
-                if not state.faults:
-                    is_known = not any(one.is_content for one in lost)
-                    return TablePlan(
-                        pin=pin,
-                        remedy=Remedy.EARLIER_VERSION,
-                        certainty=Certainty.VERIFIED if is_known else Certainty.SUSPICIOUS,
-                        reasons=reasons,
-                        target=_recounted(before, state),
-                        dropped_indexes=tuple(sorted(state.bad_indexes)),
-                        lost=tuple(lost),
-                    )
+                if state.faults:
+                    continue
+                is_known = not any(one.is_content for one in lost)
+                found = TablePlan(
+                    pin=pin,
+                    remedy=Remedy.EARLIER_VERSION,
+                    certainty=Certainty.VERIFIED if is_known else Certainty.SUSPICIOUS,
+                    reasons=reasons,
+                    target=_recounted(before, state),
+                    dropped_indexes=tuple(sorted(state.bad_indexes)),
+                    lost=tuple(lost),
+                )
+                if is_kept:
+                    return found if given_up is None or found.certainty is Certainty.VERIFIED else given_up
+                given_up = replace(found, certainty=Certainty.UNVERIFIABLE, reasons=(*reasons, _GIVEN_UP))
         except (DamagedError, ManifestCorruptError) as error:
             reasons = (*reasons, f"the history before that can't be read: {error.reason}")
-        return TablePlan(
+        return given_up or TablePlan(
             pin=pin,
             remedy=Remedy.EMPTY_TABLE,
             certainty=Certainty.UNVERIFIABLE,
@@ -164,29 +179,49 @@ class BranchPlanner:
             lost=tuple(lost),
         )
 
-    def _steps(self, pin: Pin) -> Iterator[tuple[LostStep, Pin]]:
-        """Each commit that moved the table, newest first, with the pin that it left."""
+    def _steps(self, pin: Pin) -> Iterator[tuple[LostStep, Pin, bool]]:
+        """Each commit that moved the table, newest first, with the pin that it left, and whether cleanups keep that.
+
+        They do while they keep one of the commits that had it; and the version that a table was made with they keep
+        for ever.
+        """
         key, path = pin.table_key, pin.path
-        history = self._log.history(self._head)
-        while True:
-            with damage_of(self._log.path):
-                commit = next(history, None)
-            if commit is None:
-                return
+        step: LostStep | None = None
+        left, is_kept = pin, False
+        for commit, is_collected in self._history():
+            is_kept = is_kept or not is_collected
             change = _change_of(commit, key, path)
             if change is None:
                 continue
+            if step is not None:
+                yield step, left, is_kept or not is_detached(left.version)
             before = _left(commit, change)
             if before is None:
                 return  # here the table was made
             key, path = before.table_key, before.path
-            yield (
-                _lost(commit, change),
-                Pin(table_key=pin.table_key, path=path, version=before.version, rows=before.rows, branch=before.branch),
+            step, is_kept = _lost(commit, change), False
+            left = Pin(
+                table_key=pin.table_key, path=path, version=before.version, rows=before.rows, branch=before.branch
             )
+        if step is not None:
+            yield step, left, is_kept or not is_detached(left.version)
+
+    def _history(self) -> Iterator[tuple[Commit, bool]]:
+        """The commits that led here, newest first, and whether each was collected."""
+        with damage_of(self._log.path):
+            is_collected = collected_of(self._log, self._head)
+        history = self._log.history(self._head)
+        while True:
+            self._session.go_on()
+            with damage_of(self._log.path):
+                commit = next(history, None)
+            if commit is None:
+                return
+            yield commit, is_collected(commit)
 
     def _state(self, pin: Pin, type_: AnyType, *, is_deep: bool) -> _State:
         """What reading a version shows; it is read once, however many branches have it."""
+        self._session.go_on()
         key = (pin.path, pin.version, self._head.snapshot.manifest.schema.id)
         states = self._known.states
         if key not in states:
@@ -206,16 +241,17 @@ class BranchPlanner:
         faults = [f"{fault.place}: {fault.reason}" for fault in found if fault.index is None]
         bad = {fault.index: fault.reason for fault in found if fault.index is not None}
         if not faults:
-            faults += _unreadable(table, type_)
+            faults += _unreadable(table, type_, self._session.go_on)
         if faults:
             return _State(tuple(faults), {}, 0)
-        return _State((), {**bad, **dict(_useless_indexes(table, bad))}, table.count())
+        return _State((), {**bad, **dict(_useless_indexes(table, bad, self._session.go_on))}, table.count())
 
     def _read_whole(self, pin: Pin, state: _State) -> _State:
         """What reading every column shows of a version whose ids can be read."""
         if state.faults:
             return state
-        found = column_faults(Table(self._session.handles, pin.path, pin.version), self._known.decoded)
+        table = Table(self._session.handles, pin.path, pin.version)
+        found = column_faults(table, self._known.decoded, self._session.go_on)
         return _State(tuple(f"{one.place}: {one.reason}" for one in found), {}, 0) if found else state
 
 
@@ -239,13 +275,16 @@ def _recounted(pin: Pin, state: _State) -> Pin:
     return Pin(table_key=pin.table_key, path=pin.path, version=pin.version, rows=state.rows, branch=pin.branch)
 
 
-def _unreadable(table: Table, type_: AnyType) -> Iterator[str]:
+def _unreadable(table: Table, type_: AnyType, go_on: Callable[[], None]) -> Iterator[str]:
     """Why ids, and the ends of edges, can't be read, or the columns are not those that the schema has now."""
     columns = [ID, SRC, DST] if isinstance(type_, EdgeType) else [ID]
     try:
         with damage_of(table.path):
             yield from differing_columns(table, type_)
-            rows = sum(batch.num_rows for batch in table.batches(columns))
+            rows = 0
+            for batch in table.batches(columns):
+                go_on()
+                rows += batch.num_rows
             expected = table.count()
     except DamagedError as error:
         yield f"{error.place}: {error.reason}"
@@ -254,10 +293,11 @@ def _unreadable(table: Table, type_: AnyType) -> Iterator[str]:
         yield f"{table.path}: {rows:,} rows came, and {expected:,} are there"
 
 
-def _useless_indexes(table: Table, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _useless_indexes(table: Table, known: Mapping[str, str], go_on: Callable[[], None]) -> Iterator[tuple[str, str]]:
     for index in stored_indexes(table):
         if index.name in known:
             continue
+        go_on()
         try:
             with damage_of(f"{table.path}/_indices"):
                 differs = check_lookups(table, index)

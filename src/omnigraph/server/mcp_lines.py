@@ -14,7 +14,10 @@ _PIECE_BYTES = 64 * 1024
 
 
 class Lines:
-    """The lines of a file, as text. Of one that is longer than it may be, no more than a piece is in memory."""
+    """The lines of a file, as text. Of one that is longer than it may be, no more than a piece is in memory.
+
+    What ends a line does not count.
+    """
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
         self._file, self._limit = file, limit
@@ -25,8 +28,8 @@ class Lines:
 
     def _next(self) -> str:
         """The next line, or nothing at the end."""
-        line = self._file.readline(self._limit + 1)
-        if len(line) <= self._limit:
+        line = self._file.readline(self._limit + len(b"\r\n"))
+        if len(line.removesuffix(b"\n").removesuffix(b"\r")) <= self._limit:
             return line.decode("utf-8", errors="replace")
         while line and not line.endswith(b"\n"):
             line = self._file.readline(_PIECE_BYTES)

@@ -4,7 +4,7 @@ Nothing here trusts a cache: whoever inspects opens the store anew.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -227,17 +227,18 @@ Decoded: TypeAlias = dict[tuple[str, Fragment, tuple[int, ...]], str | None]
 """Why the columns of a fragment can't be read, or None where they can: by table, fragment and numbers of columns."""
 
 
-def column_faults(table: Table, known: Decoded) -> list[Fault]:
+def column_faults(table: Table, known: Decoded, go_on: Callable[[], None] = lambda: None) -> list[Fault]:
     """The fragments of which a value of any column can't be read; of large values only the pointers are.
 
     Every row is read, batch by batch, but of fragments of which `known` tells already: versions share most of theirs.
+    `go_on` is asked with each batch, and ends it by what it raises.
     """
     numbers = tuple(map(table.field_number, table.schema.names))
     faults = []
     for fragment in table.fragments():
         key = (table.path, fragment, numbers)  # with its deletions: what only deleted rows need is not read
         if key not in known:
-            known[key] = _undecodable(table, fragment)
+            known[key] = _undecodable(table, fragment, go_on)
         reason = known[key]
         if reason is not None:
             place = f"{table.path}/data/{fragment.files[0]}" if len(fragment.files) == 1 else table.path
@@ -245,11 +246,11 @@ def column_faults(table: Table, known: Decoded) -> list[Fault]:
     return faults
 
 
-def _undecodable(table: Table, fragment: Fragment) -> str | None:
+def _undecodable(table: Table, fragment: Fragment, go_on: Callable[[], None]) -> str | None:
     try:
         with damage_of(table.path):
             for _ in table.batches(fragments=[fragment.number]):
-                pass  # Lance sees to it that what it decodes is what it should be, texts too
+                go_on()  # and no more: Lance sees to it that what it decodes is what it should be, texts too
     except DamagedError as error:
         return error.reason
     return None

@@ -52,6 +52,23 @@ class ObjectChangedError(OmnigraphError):
         return f"the object `{self.key}` was changed or removed by somebody else"
 
 
+class ObjectKeyError(OmnigraphError):
+    """A key has a segment that is empty, `.` or `..`: S3 allows that, its client library does not."""
+
+    kind = Kind.INVALID
+    code = "object_key"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return (
+            f"the key `{self.key}` has a segment that is empty, `.` or `..`, and such keys can't be read; correct the"
+            " address, or if an object is really called that, copy it to another key and remove it here"
+        )
+
+
 class StoreUnavailableError(OmnigraphError):
     """The store did not answer, or refused."""
 
@@ -124,7 +141,8 @@ class ObjectStore(Protocol):
     def delete_if_match(self, key: str, etag: str) -> None:
         """Remove only the content with this etag, else ObjectChangedError.
 
-        One step on local disk. S3 has no such request: there it is a look, and a removal right behind it.
+        One step on local disk. On S3 it is a look, and a removal right behind it: what somebody writes in between is
+        removed too. AWS knows a removal with a condition, but the client library does not offer it.
         """
         ...
 

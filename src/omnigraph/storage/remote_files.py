@@ -6,6 +6,7 @@ that parts which different processes read belong together.
 
 import io
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 
 from omnigraph.errors import FileMissingError, FileUnreadableError
-from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
+from omnigraph.storage.objects import ObjectChangedError, ObjectKeyError, ObjectMissingError
 from omnigraph.storage.s3_objects import PART_BYTES, FoundObject, S3Objects
 
 _ADDRESS = re.compile(r"s3://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
 _PATTERN_SIGNS = frozenset("*?[")
+_NO_NAMES = frozenset(("", ".", ".."))
 _OPEN_BUCKETS = 8
 
 Storage: TypeAlias = tuple[tuple[str, str], ...]
@@ -114,7 +116,8 @@ def is_remote(text: str) -> bool:
 class Match:
     """An object that an address stands for: the name that a pattern matched, if it was one, and the names behind it.
 
-    Of a prefix those are all behind it; of an object that is named itself there are none.
+    Of a prefix those are all behind it; of an object that is named itself there are none. The empty object that marks a
+    folder has the name `.` in it, as a directory has on a disk: hidden there and here.
     """
 
     file: RemoteFile
@@ -123,11 +126,21 @@ class Match:
 
 
 def remote_files(address: str, storage: Mapping[str, str]) -> list[Match]:
-    """The object of that name; or what is below it, as below a directory; or what it matches as a pattern. By key."""
+    """The object of that name; or what is below it, as below a directory; or what it matches as a pattern. By key.
+
+    An empty object with others below it is a directory too.
+
+    Raises:
+        ObjectKeyError: The address, or the key of an object below it, has a segment that is empty, `.` or `..`.
+        StoreDeniedError, StoreUnavailableError: The store refuses, or does not answer.
+    """
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise FileMissingError(address)
     bucket, key = found["bucket"], found["key"]
+    segments = key.removesuffix("/").split("/")
+    if not _NO_NAMES.isdisjoint(segments):
+        raise ObjectKeyError(key)
     options = tuple(sorted(storage.items()))
     objects = _bucket(bucket, options)
 
@@ -135,20 +148,42 @@ def remote_files(address: str, storage: Mapping[str, str]) -> list[Match]:
         return RemoteFile(bucket, one.key, one.size, one.etag, options)
 
     named = None if key.endswith("/") else objects.find(key)
-    if named is not None:
+    if named is not None and named.size:
         return [Match(file(named), None, ())]
-    segments = key.rstrip("/").split("/")
-    below = [Match(file(one), None, tuple(one.key.split("/")[len(segments) :])) for one in objects.below(key)]
+    below = [Match(file(one), None, tuple(names[len(segments) :])) for one, names in _listed(objects, segments)]
+    if named is not None and all(one.behind == (".",) for one in below):
+        return [Match(file(named), None, ())]
     if below or not _PATTERN_SIGNS & set(key):
         return below
     plain = next(place for place, segment in enumerate(segments) if _PATTERN_SIGNS & set(segment))
     matches: list[Match] = []
-    for one in objects.below("/".join(segments[:plain])):
-        names = one.key.split("/")
+    for one, names in _listed(objects, segments[:plain]):
         count = _matched(names, segments)
         if count is not None:
             matches.append(Match(file(one), names[count - 1], tuple(names[count:])))
     return matches
+
+
+def _listed(objects: S3Objects, folder: Sequence[str]) -> list[tuple[FoundObject, list[str]]]:
+    """What is below a folder, by key, each with its names; the mark of a folder is the `.` in it.
+
+    Keys are shown without a slash at their end, so a mark looks like an empty file. It is known by what is below it;
+    failing that, no object with nothing in it has that key.
+    """
+    found = list(dict.fromkeys(objects.below("/".join(folder))))  # an empty file and a mark may look the same
+    keys = [one.key for one in found]
+
+    def is_mark(one: FoundObject) -> bool:
+        if one.size:
+            return False
+        inside = f"{one.key}/"
+        after = bisect_left(keys, inside)
+        if one.key == "/".join(folder) or (after < len(keys) and keys[after].startswith(inside)):
+            return True
+        named = objects.find(one.key)
+        return named is None or named.size > 0
+
+    return [(one, [*one.key.split("/"), *(["."] if is_mark(one) else [])]) for one in found]
 
 
 def _matched(names: Sequence[str], pattern: Sequence[str]) -> int | None:

@@ -1,5 +1,6 @@
 """Control objects on S3, through the same object-store library that Lance uses."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from omnigraph.storage.objects import (
     ObjectChangedError,
     ObjectExistsError,
     ObjectInfo,
+    ObjectKeyError,
     ObjectMissingError,
     StoreDeniedError,
     StoredObject,
@@ -39,6 +41,10 @@ PART_BYTES = 8 * 1024 * 1024
 """How much of a large object is read or written at once."""
 _MOST_PARTS = 9_000
 _PARTS_AT_ONCE = 2
+_UNLISTED = re.compile(
+    r'object with invalid path: (?:Error parsing )?Path "(?P<key>.*)"(?: contained|: Enc)', re.DOTALL
+)
+"""How the library tells of a key that it does not take; it then tells nothing of all the others."""
 
 
 @contextmanager
@@ -58,6 +64,18 @@ def _store_errors(action: str, key: str) -> Iterator[None]:
         is_denied = any(status in str(error) for status in ("401 Unauthorized", "403 Forbidden"))
         failure = StoreDeniedError if is_denied else StoreUnavailableError
         raise failure(f"{action} `{key}`", _reason(error)) from error
+
+
+@contextmanager
+def _unlisted_keys() -> Iterator[None]:
+    """ObjectKeyError for a listing that fails because of one key."""
+    try:
+        yield
+    except BaseError as error:
+        found = _UNLISTED.search(str(error))
+        if found is None:
+            raise
+        raise ObjectKeyError(found["key"]) from error
 
 
 def _reason(error: Exception) -> str:
@@ -119,8 +137,12 @@ class S3Objects:
         return FoundObject(key, meta["size"], str(meta["e_tag"]))
 
     def below(self, prefix: str) -> Iterator[FoundObject]:
-        """All objects below a prefix, by key."""
-        with _store_errors("list", prefix):
+        """All objects below a prefix, by key; a slash at a key's end is not shown.
+
+        Raises:
+            ObjectKeyError: One of them has a key that can't be shown at all.
+        """
+        with _store_errors("list", prefix), _unlisted_keys():
             metas = [meta for batch in obstore.list(self._store, prefix or None) for meta in batch]
         found = [FoundObject(meta["path"], meta["size"], str(meta["e_tag"])) for meta in metas]
         return iter(sorted(found, key=lambda one: one.key))

@@ -195,7 +195,7 @@ class Links:
     def _both(self, reads_edges: bool) -> Neighbours:
         view, edge = self._reading.view, self._reading.edge(self.link.edge)
         types = (edge, view.catalog.nodes[edge.source])
-        pins = tuple(self._reading.cache.rows(view, type_).version for type_ in types)
+        pins = tuple(self._reading.rows(type_.name).version for type_ in types)
 
         def make() -> Neighbours:
             self._reading.budget.check()

@@ -51,10 +51,10 @@ class Kept:
 
     def hold(self, holder: object, parts: Collection[Held]) -> None:
         """Values under keys with these parts may be kept for as long as the holder lives, or another one of theirs."""
-        with self._lock:
-            self._holders.update(parts)
         # The end of a holder may come at any time, also while this thread has the lock: it only leaves a word.
         weakref.finalize(holder, self._let_go.append, tuple(parts)).atexit = False
+        with self._lock:
+            self._holders.update(parts)
 
     def get(self, key: Key) -> object | None:
         """What is kept under a key, or None."""
@@ -131,7 +131,11 @@ class Kept:
     def stats(self) -> KeptStats:
         """The counts now."""
         with self._lock:
-            self._forget_old()
+            try:
+                self._forget_old()
+            except BaseException:  # as in `_put`
+                self._count_anew()
+                raise
             return KeptStats(self._nbytes, len(self._values), self._hits, self._misses)
 
     def _put(self, key: Key, value: object, nbytes: int) -> None:
@@ -166,12 +170,13 @@ class Kept:
     def _forget_old(self) -> None:
         """Drop what holders that are gone have left."""
         while self._let_go:
-            for part in self._let_go.popleft():
+            for part in self._let_go[0]:
                 self._holders[part] -= 1
-                if self._holders[part] <= 0:
+                if self._holders[part] <= 0:  # less than none only where an interrupt came in between
                     del self._holders[part]
                     for key in list(self._keys.get(part, ())):
                         self._drop(key)
+            self._let_go.popleft()
 
     def _count_anew(self) -> None:
         self._nbytes = sum(size for _, size in self._values.values())

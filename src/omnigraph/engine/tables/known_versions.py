@@ -7,8 +7,8 @@ from omnigraph.commit.records import Pin, Snapshot
 from omnigraph.engine.tables.table_rows import TableRows
 
 _MOST_TABLES = 1_024
-_MOST_BRANCHES = 64
-"""How many branches' newest versions of a table stay."""
+MOST_BRANCHES = 16
+"""Of how many branches the newest version of a table stays: of those that were read last."""
 PAST_VERSIONS = 4
 """How many other versions of a table stay: those that time travel reads, and those that a newer one has replaced."""
 
@@ -19,8 +19,8 @@ class _Versions:
 
     rows: OrderedDict[int, TableRows] = field(default_factory=OrderedDict)
     """By version, the one that was asked for last at the end."""
-    newest: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
-    """Of each branch the newest version that was read, and the manifest that names it."""
+    newest: OrderedDict[str, tuple[str, int]] = field(default_factory=OrderedDict)
+    """Of each branch the newest version that was read, and the commit whose state that was."""
 
 
 class KnownVersions:
@@ -60,8 +60,8 @@ class KnownVersions:
 def _use(versions: _Versions, snapshot: Snapshot, pin: Pin) -> None:
     versions.rows.move_to_end(pin.version)
     known = versions.newest.get(snapshot.branch)
-    if known is None or known[0] < snapshot.manifest_version:
-        versions.newest[snapshot.branch] = (snapshot.manifest_version, pin.version)
-        versions.newest.move_to_end(snapshot.branch)
-        while len(versions.newest) > _MOST_BRANCHES:
-            versions.newest.popitem(last=False)
+    if known is None or known[0] < snapshot.commit.id:  # ids grow with time, also when a branch is made anew
+        versions.newest[snapshot.branch] = (snapshot.commit.id, pin.version)
+    versions.newest.move_to_end(snapshot.branch)
+    while len(versions.newest) > MOST_BRANCHES:
+        versions.newest.popitem(last=False)
