@@ -1,9 +1,10 @@
 """Reading a type into Spark, beside Spark reading the same rows from Parquet, and beside the least that Python costs.
 
-Three contestants answer the same SQL for the same consumer, who wants no row: omnigraph; Parquet, which the JVM reads
-by itself; and the floor, a data source in Python that hands Spark the same Arrow batches from a mapped file and does
-nothing else. What is above the floor is omnigraph's own, also that its views are made for each question: those of the
-others are there before.
+Three contestants hand the same rows to the same consumer, who wants none: omnigraph; Parquet, which the JVM reads by
+itself; and the floor, a data source in Python that hands Spark the same Arrow batches from a mapped file and does
+nothing else. First they read a whole type, from its name or its path on; then a DataFrame of it that is there already.
+Then they answer the same SQL. What is above the floor there is omnigraph's own, also that its views are made for each
+question: those of the others are there before.
 
 `python bench/spark_reads.py [rows] [--rounds N] [--master M] [--conf NAME=VALUE]`: after two rounds that nobody counts,
 they take turns. The middle of the times counts, and beside it that of the CPU seconds of all processes, which a busy
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from operator import truediv
 from pathlib import Path
@@ -45,6 +47,7 @@ node Person {
 edge Knows: Person -> Person { since: I32  @key(src, dst) }
 """
 UNCOUNTED = 2
+TYPES = ("Person", "Knows")
 CITIES = pa.array(["Berlin", "Lagos", "Lima", "Oslo", "Paris", "Quito", "Rome", "Tokyo"])
 QUESTIONS = {
     "all columns of nodes": "select * from {p}Person",
@@ -149,17 +152,24 @@ def mapped(path: str) -> pa.ipc.RecordBatchFileReader:
     return pa.ipc.open_file(pa.memory_map(path))
 
 
+def floor(spark: SparkSession, path: str) -> DataFrame:
+    """The rows of a mapped file."""
+    return spark.read.format("floor").options(path=path, tasks=spark.sparkContext.defaultParallelism).load()
+
+
+def mapped_at(now: SparkGraph, name: str, columns: list[str] | None, directory: str) -> str:
+    """The path of a file with columns of a type."""
+    path = f"{directory}/{name}.arrow"
+    rows = now.table(name, columns=columns).toArrow()
+    with pa.ipc.new_file(path, rows.schema) as file:
+        file.write_table(rows, 65536)
+    return path
+
+
 def floors(spark: SparkSession, now: SparkGraph, title: str, directory: str) -> None:
     """Views of the columns that a question needs."""
-    tasks = spark.sparkContext.defaultParallelism
     for name, columns in FLOORS[title].items():
-        path = f"{directory}/{name}.arrow"
-        rows = now.table(name, columns=columns).toArrow()
-        with pa.ipc.new_file(path, rows.schema) as file:
-            file.write_table(rows, 65536)
-        del rows
-        found = spark.read.format("floor").options(path=path, tasks=tasks).load()
-        found.createOrReplaceTempView(f"floor_{name}")
+        floor(spark, mapped_at(now, name, columns, directory)).createOrReplaceTempView(f"floor_{name}")
 
 
 # --- measuring -----------------------------------------------------------------------------------------
@@ -204,6 +214,32 @@ class Contestant:
         return statistics.median(self.walls[UNCOUNTED:]), statistics.median(self.seconds[UNCOUNTED:])
 
 
+def whole(spark: SparkSession, now: SparkGraph, directory: str, rounds: int) -> None:
+    """Read whole types: from their names on, and then as DataFrames that are there."""
+    for name in TYPES:
+        mapped_at(now, name, None, directory)
+        everyone = [
+            Contestant(now.table, ""),
+            Contestant(lambda name: spark.read.parquet(f"{directory}/{name}.parquet"), ""),
+            Contestant(lambda name: floor(spark, f"{directory}/{name}.arrow"), ""),
+        ]
+        in_turns(f"the type {name}", name, everyone, rounds)
+        ready = [Contestant(cache(one.answer), "") for one in everyone]
+        in_turns("  a DataFrame of it", name, ready, rounds)
+
+
+def in_turns(title: str, text: str, everyone: list[Contestant], rounds: int) -> None:
+    """Let them answer in turns, and print a line."""
+    for _ in range(rounds + UNCOUNTED):
+        for one in everyone:
+            one.run(text)
+    told = [one.told() for one in everyone]
+    ours, theirs, least = told
+    ratios = [tuple(map(truediv, *pair)) for pair in ((ours, theirs), (ours, least), (least, theirs))]
+    cells = "".join(f"{wall:9.2f} ({cpu:5.2f})".rjust(18) for wall, cpu in (*told, *ratios))
+    print(f"{title:24}{cells}", flush=True)
+
+
 def main() -> None:
     """Print one line for each question."""
     parser = argparse.ArgumentParser()
@@ -220,23 +256,17 @@ def main() -> None:
         spark = session(arguments.master, **{"spark.sql.shuffle.partitions": "4", **own})
         spark.dataSource.register(Floor)
         now = graph.spark
-        for name in ("Person", "Knows"):
+        for name in TYPES:
             now.table(name).write.parquet(f"{directory}/{name}.parquet")
             spark.read.parquet(f"{directory}/{name}.parquet").createOrReplaceTempView(f"parquet_{name}")
         print(f"{rows:,} nodes and as many edges; seconds (CPU seconds), the middle of {rounds}, and their ratios")
         columns = ("omnigraph", "Parquet", "floor", "/ Parquet", "/ floor", "floor / Parquet")
         print(" " * 24 + "".join(f"{one:>18}" for one in columns))
+        whole(spark, now, directory, rounds)
         for title, text in QUESTIONS.items():
             floors(spark, now, title, directory)
             everyone = [Contestant(now.sql, ""), Contestant(spark.sql, "parquet_"), Contestant(spark.sql, "floor_")]
-            for _ in range(rounds + UNCOUNTED):
-                for one in everyone:
-                    one.run(text)
-            told = [one.told() for one in everyone]
-            ours, theirs, least = told
-            ratios = [tuple(map(truediv, *pair)) for pair in ((ours, theirs), (ours, least), (least, theirs))]
-            cells = "".join(f"{wall:9.2f} ({cpu:5.2f})".rjust(18) for wall, cpu in (*told, *ratios))
-            print(f"{title:24}{cells}", flush=True)
+            in_turns(title, text, everyone, rounds)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A failure on Spark reaches the caller as one typed error with one message, and no Java in it."""
 
+import gc
 import logging
 import os
 import pickle
@@ -10,6 +11,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 from omnigraph.engine.bulk.refusals import LoadError, Problem
 from omnigraph.engine.decoding.record_error import RecordError
@@ -108,6 +110,47 @@ def test_an_executor_without_omnigraph_is_told_what_to_do(spark: SparkSession) -
 
     assert isinstance(found, ExecutorNotReadyError)
     assert "--py-files" in str(found)
+
+
+class NoOmnigraph(DataSource):
+    """A source whose process can't import what it needs, as it is on a machine that lacks omnigraph."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "lacking"
+
+    def schema(self) -> str:
+        raise ModuleNotFoundError(self.options["said"])
+
+
+@pytest.mark.parametrize(
+    "said, kind, reason",
+    [
+        ("No module named 'omnigraph'", ExecutorNotReadyError, "its Python lacks omnigraph"),
+        ("No module named 'other'", TaskFailedError, "ModuleNotFoundError: No module named 'other'"),
+    ],
+)
+def test_a_source_that_breaks_while_spark_plans_is_no_mistake_in_sql(
+    spark: SparkSession, said: str, kind: type[OmnigraphError], reason: str
+) -> None:
+    spark.dataSource.register(NoOmnigraph)
+
+    with pytest.raises(kind, match=reason) as caught, surfacing():
+        spark.read.format("lacking").option("said", said).load()
+
+    assert "\n" not in str(caught.value)
+
+
+def test_spark_need_not_look_for_garbage_in_our_modules(spark: SparkSession) -> None:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            for _ in batches:
+                yield pa.RecordBatch.from_pydict({"kept": [gc.get_freeze_count()], "looked_at": [len(gc.get_objects())]})
+
+    found = spark.range(0, 1, numPartitions=1).mapInArrow(task, "kept long, looked_at long").first()
+
+    assert found is not None
+    assert found.kept > 10 * found.looked_at
 
 
 def test_a_job_that_somebody_cancels_is_told_so(spark: SparkSession) -> None:

@@ -236,6 +236,8 @@ def test_a_task_reads_as_many_rows_as_are_worth_it() -> None:
     halves = [Piece((0,), range(500_000)), Piece((0,), range(500_000, 1_000_000))]
     assert pieces(large[:1], at_least=2) == halves
     assert pieces(large[:1], at_least=2, can_cut=False) == [Piece((0,))]
+    uneven = [fragment(0, 1_048_576), fragment(1, 951_424)]
+    assert pieces(uneven, at_least=2) == [Piece((0,)), Piece((1,))]
 
 
 @pytest.mark.parametrize("name", ["Thing", "Link"])

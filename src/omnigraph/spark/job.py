@@ -9,7 +9,7 @@ from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_records import Reader, Records
 from omnigraph.ops.session import Session
-from omnigraph.spark.load_jobs import LOCAL_BYTES, LOCAL_KEYS, MERGED_HERE, LoadJobs
+from omnigraph.spark.load_jobs import LOCAL_BYTES, LOCAL_KEYS, MERGED_HERE, READ_HERE, LoadJobs
 from omnigraph.spark.merging import SparkMerge
 from omnigraph.spark.reading import SparkInput
 from omnigraph.spark.records import SparkRecords
@@ -29,8 +29,8 @@ class SparkLoading:
     """Up to how many bytes of files are read again, where that is needed, on the driver alone."""
     merged_here: int = MERGED_HERE
     """Up to how many rows of a merge are filled and written by the driver."""
-    read_here: int = LOCAL_BYTES
-    """Up to how many bytes of files the driver of a merge reads by itself: their rows would come to it anyway."""
+    read_here: int = READ_HERE
+    """Up to how many bytes of files the driver of a merge reads by itself."""
 
 
 def reader(master: str | None = None, spark: SparkSession | None = None, loading: SparkLoading | None = None) -> Reader:

@@ -35,6 +35,8 @@ MERGED_HERE = 2_000_000
 there, that is cheapest, and a row takes about a hundred bytes of its memory."""
 LOCAL_BYTES = 8 * 1024 * 1024
 """Up to so many bytes of files, what has to be read again is read on the driver."""
+READ_HERE = 32 * 1024 * 1024
+"""Up to so many bytes of files, the driver of a merge reads them by itself: their rows would come to it anyway."""
 _KEYS_PER_BUCKET = 1_000_000
 """What one task holds, and the JVM hands it in one piece: few enough that a load of many rows takes no more memory than
 one of a million."""
@@ -53,7 +55,7 @@ class LoadJobs:
     local_keys: int = LOCAL_KEYS
     local_bytes: int = LOCAL_BYTES
     merged_here: int = MERGED_HERE
-    read_here: int = LOCAL_BYTES
+    read_here: int = READ_HERE
 
     def work(
         self,

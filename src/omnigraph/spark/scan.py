@@ -141,8 +141,8 @@ def pieces(fragments: Sequence[Fragment], *, at_least: int = 1, can_cut: bool = 
         if held and (held_rows + living > share or held_bytes + one.nbytes > BYTES_PER_TASK):
             found.append(Piece(tuple(held)))
             held, held_rows, held_bytes = [], 0, 0
-        if can_cut and living >= 2 * LEAST_ROWS_PER_TASK and living > share:
-            found += _cut(one.number, living, -(-living // share))
+        if can_cut and (count := min(round(living / share), living // LEAST_ROWS_PER_TASK)) > 1:
+            found += _cut(one.number, living, count)
             continue
         held.append(one.number)
         held_rows, held_bytes = held_rows + living, held_bytes + one.nbytes

@@ -87,11 +87,12 @@ class OmnigraphSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of the snapshot that the schema is of."""
-        if self._scan is None:
-            raise SourceOptionError(
-                "schema", f"it is the graph's own; choose with `columns` ({', '.join(schema.names)})"
-            )
-        return ScanReader(self._scan, _count(dict(self.options)))
+        with carrying():
+            if self._scan is None:
+                raise SourceOptionError(
+                    "schema", f"it is the graph's own; choose with `columns` ({', '.join(schema.names)})"
+                )
+            return ScanReader(self._scan, _count(dict(self.options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a DataFrame."""
@@ -127,9 +128,10 @@ class ScanReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """What each task reads."""
-        fragments = self._scan.table().fragments()
-        can_cut = self._scan.where is None
-        return [Part(piece) for piece in pieces(fragments, at_least=self._partitions, can_cut=can_cut)]
+        with carrying():
+            fragments = self._scan.table().fragments()
+            can_cut = self._scan.where is None
+            return [Part(piece) for piece in pieces(fragments, at_least=self._partitions, can_cut=can_cut)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

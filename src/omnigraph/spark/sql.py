@@ -124,7 +124,8 @@ def _viewed(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[No
 
 
 def _has_view(spark: SparkSession, name: str) -> bool:
-    return spark.catalog.tableExists(name) and spark.catalog.getTable(name).isTemporary
+    found = spark._jsparkSession.sessionState().catalog().getTempView(name)  # noqa: SLF001 - `spark.catalog` makes a plan for it
+    return bool(found.isDefined())
 
 
 # --- which columns ---------------------------------------------------------------------------------------
