@@ -145,7 +145,9 @@ def test_spark_need_not_look_for_garbage_in_our_modules(spark: SparkSession) -> 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carrying():
             for _ in batches:
-                yield pa.RecordBatch.from_pydict({"kept": [gc.get_freeze_count()], "looked_at": [len(gc.get_objects())]})
+                yield pa.RecordBatch.from_pydict(
+                    {"kept": [gc.get_freeze_count()], "looked_at": [len(gc.get_objects())]}
+                )
 
     found = spark.range(0, 1, numPartitions=1).mapInArrow(task, "kept long, looked_at long").first()
 
