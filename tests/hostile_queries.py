@@ -82,7 +82,7 @@ def _products() -> Iterator[Attack]:
     filtered = read(f"{product(3)} $v0.v < $v1.v $v1.v < $v2.v", outputs(3))
     yield Attack("a product with a filter", filtered, rows=NODES * (NODES - 1) * (NODES - 2) // 6)
     yield Attack("a product of five with a filter", read(f"{product(5)} $v0.v < $v1.v $v2.v < $v3.v", outputs(5)))
-    yield Attack("a product, ordered", read(product(4), outputs(4), "order { $v3.v desc } limit 3"))
+    yield Attack("a product, ordered", read(product(4), outputs(4), "order { $v3.v desc } limit 3"), (), 3)
     yield Attack("a product, grouped", read(product(4), "$v0.v, $v1.v, $v2.@id, $v3.@id, count(*) as n"))
     yield Attack("a product, made distinct", read(product(4), outputs(4)).replace("return", "return distinct"))
     yield Attack("a product with a not block", read(f"{product(4)} not {{ $v0 knows $v1 $v1.v > $v2.v }}", outputs(4)))

@@ -149,9 +149,19 @@ class _Writer:
         clauses = [self.binding(scope, self.new_node(scope, self.pick(self.world.nodes)))]
         for _ in self.times(0, 3):
             clauses += self.hop(scope)
-        if self.chance(8):
-            clauses.append(self.binding(scope, self.new_node(scope, self.pick(self.world.nodes))))
+        if self.chance(4):
+            clauses += self.other_part(scope)
         return clauses
+
+    def other_part(self, scope: _Scope) -> list[str]:
+        """What no hop connects with the rest; a predicate may."""
+        own = _Scope()
+        clauses = [self.binding(own, self.new_node(own, self.pick(self.world.nodes)))]
+        if self.chance(2):
+            clauses += self.hop(own)
+        scope.nodes |= own.nodes
+        scope.edges |= own.edges
+        return clauses + ([self.comparison(scope)] if self.chance(2) else [])
 
     def new_node(self, scope: _Scope, spec: TypeSpec) -> str:
         name = next(self.fresh)

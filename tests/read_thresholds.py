@@ -9,7 +9,7 @@ from importlib import import_module
 from unittest.mock import patch
 
 from omnigraph.engine.operators.reach import reach
-from omnigraph.engine.run import solve
+from omnigraph.engine.run import answer, solve
 
 LARGE: dict[str, float] = {
     "tables.adjacency._PATCH_BELOW": 1,
@@ -21,6 +21,8 @@ LARGE: dict[str, float] = {
     "planning.cost.LOOKUP_SHARE": 1.0,
     "planning.cost.SMALL_EDGES": 0,
     "planning.drafting.MANY_ROWS": 2.0,
+    "planning.drafting.MERGED_ROWS": 0.0,
+    "planning.drafting.MERGED_SHARE": 0.0,
     "tables.id_index._CHUNK": 2,
     "operators.bit_reach.LEAST_WORK": 0,
     "operators.bit_reach.WORDS_PER_NEIGHBOUR": 1e9,
@@ -42,12 +44,14 @@ LARGE: dict[str, float] = {
     "output.distinct._SPARSE": 0,
     "output.exact_sum._CHUNK": 2,
     "output.exact_sum._EXACT_IN_FLOAT": 1,
+    "output.keeping.FIRST_ROWS": 1,
     "output.levels._ASKED": 0,
     "output.levels._MANY": 1,
     "output.levels._SHARE": 1,
     "output.ordering._BLOCK": 2,
     "output.ordering._BLOCKS": 1,
     "output.ordering._MOST_PACKED": 8,
+    "planning.part_plan.LED_ROWS": 0.0,
     "planning.part_plan._FEW_ROWS": 0.0,
     "planning.part_plan._ROOTS": 1,
     "tables.pushdown._GATHER_BELOW": 1,
@@ -90,7 +94,8 @@ def as_if_large(chunk_rows: int = 3, cells: int = 9) -> Iterator[None]:
         for limit, value in LARGE.items():
             if _has(limit):
                 stack.enter_context(patch(f"omnigraph.engine.{limit}", value))
-        stack.enter_context(patch.dict(_defaults(solve), {"chunk_rows": chunk_rows}))
+        for function in (answer, solve):
+            stack.enter_context(patch.dict(_defaults(function), {"chunk_rows": chunk_rows}))
         stack.enter_context(patch.dict(_defaults(reach), {"cells": cells}))
         yield
 

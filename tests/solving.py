@@ -15,6 +15,7 @@ from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.run import solve
+from omnigraph.engine.trace import Trace
 from omnigraph.engine.view import View
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
@@ -75,6 +76,7 @@ class Solver:
         params: Mapping[str, Any] | None = None,
         traversal: Traversal = Traversal.AUTO,
         budget: Budget | None = None,
+        trace: Trace | None = None,
     ) -> Reading:
         """What a query is run with."""
         return Reading(
@@ -83,6 +85,7 @@ class Solver:
             budget=budget or Budget(SystemClock()),
             cache=self.session.reads,
             traversal=traversal,
+            trace=trace,
         )
 
     def plan(self, text: str, params: Mapping[str, Any] | None = None, **how: Any) -> PhysicalPlan:

@@ -72,7 +72,8 @@ def _exit_codes() -> Iterator[str]:
 
 
 def _sections(command: click.Command, path: str, parent: click.Context | None) -> Iterator[str]:
-    context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, max_content_width=WIDTH)
+    name = path.rpartition(" ")[2]
+    context = click.Context(command, info_name=name, parent=parent, max_content_width=WIDTH, **command.context_settings)
     context.terminal_width = WIDTH
     yield f"\n## `{path}`\n\n```text\n{context.get_help()}\n```\n"
     if isinstance(command, click.Group):

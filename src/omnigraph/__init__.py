@@ -272,7 +272,7 @@ _HOMES = {
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_SERVERS_OWN = frozenset({"cedarpy", "fastapi", "mcp", "mcp_types", "starlette", "uvicorn"})
+_SERVERS_OWN = frozenset({"anyio", "cedarpy", "fastapi", "h11", "mcp", "mcp_types", "starlette", "uvicorn"})
 """What `omnigraph[server]` and `omnigraph[mcp]` bring along."""
 
 
@@ -293,9 +293,10 @@ def _imported(module: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name not in _SERVERS_OWN:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _SERVERS_OWN:
             raise
-        raise ServerMissingError(error.name or "") from error
+        raise ServerMissingError("mcp" if module.endswith(".mcp_stdio") else missing) from error
     finally:
         if was_enabled:
             gc.enable()

@@ -172,6 +172,16 @@ def test_of_more_edges_to_nowhere_twenty_are_listed_and_all_counted(loader: Load
     ]
 
 
+@pytest.mark.parametrize("mark, told_as", [(b";", "semicolons"), (b"\t", "tabs"), (b"|", "bars")])
+def test_a_csv_with_other_separators_than_commas_is_told_so(loader: Loader, mark: bytes, told_as: str) -> None:
+    path = loader.file(mark.join([b"name", b"n"]) + b"\n" + mark.join([b"ada", b"3"]) + b"\n", "in.csv")
+
+    code, told = loader.fails("--node", f"P={path}")
+
+    assert code == 1
+    assert f"for `P`: {told_as} stand between its names, and CSV has commas there" in told
+
+
 # --- calls -------------------------------------------------------------------------------------------------
 
 CALLS: dict[str, tuple[list[str], int, str]] = {

@@ -161,3 +161,29 @@ def test_a_failed_write_leaves_the_old_text_and_no_litter(tmp_path: Path, monkey
     assert code == 5
     assert path.read_text(encoding="utf-8") == UGLY
     assert [one.name for one in tmp_path.iterdir()] == ["s.pg"]
+
+
+def test_a_directory_stands_for_the_files_below_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    above, below, hidden = ugly(tmp_path), ugly(tmp_path / "below"), ugly(tmp_path / ".hidden")
+    notes = ugly(tmp_path, "notes.txt")
+
+    code = main(["fmt", str(tmp_path)])
+
+    assert code == 0
+    assert capsys.readouterr().out == f"formatted {below}\nformatted {above}\n2 files: 2 changed, 0 unchanged\n"
+    assert hidden.read_text("utf-8") == notes.read_text("utf-8") == UGLY
+
+
+def test_of_a_directory_only_files_of_the_language_are_taken(tmp_path: Path) -> None:
+    ugly(tmp_path)
+
+    assert main(["fmt", str(tmp_path), "--language", "query"]) == 2
+
+
+def test_a_directory_with_nothing_to_format_is_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["fmt", str(tmp_path)])
+
+    assert code == 2
+    assert "is a directory without a file that ends in .gq or .pg" in capsys.readouterr().err

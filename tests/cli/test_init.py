@@ -131,3 +131,16 @@ def test_an_address_that_holds_no_graph_is_a_usage_error(
     error = json.loads(capsys.readouterr().err)["error"]
     assert code == 2
     assert (error["code"], error["kind"]) == ("bad_uri", "usage")
+
+
+def test_an_annotation_that_is_likely_a_slip_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = tmp_path / "s.pg"
+    schema.write_text("node Person { name: String @kye }\n", encoding="utf-8")
+
+    code = main(["init", str(tmp_path / "g"), "--schema", str(schema)])
+
+    captured = capsys.readouterr()
+    assert code == 0
+    assert captured.err.startswith("warning[L105]: `@kye` is no annotation that means anything")
+    assert "did you mean `@key`?" in captured.err
+    assert captured.out.startswith("made ")

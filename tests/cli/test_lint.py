@@ -180,6 +180,18 @@ def test_more_files_may_stand_behind_the_options(write: Write, capsys: pytest.Ca
     assert capsys.readouterr().out == "ok: 3 files\n"
 
 
+def test_a_directory_stands_for_the_files_below_it(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("s.pg", SCHEMA)
+    write("q.gq", CLEAN.replace("$p.age", "$p.agee"))
+
+    code = main(["lint", str(tmp_path)])
+
+    assert code == 1
+    assert "did you mean `age`?" in capsys.readouterr().out
+
+
 def test_an_empty_file_is_fine(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["lint", "--schema", write("s.pg", ""), "--query", write("q.gq", "")])
 

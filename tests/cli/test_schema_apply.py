@@ -140,3 +140,15 @@ def test_an_empty_schema_of_an_empty_graph_is_nothing_to_ask_about(tmp_path: Pat
     graph = new_graph(tmp_path / "empty", "")
 
     assert main(["schema", "apply", graph.uri, "--schema", nothing]) == 0
+
+
+def test_an_annotation_that_is_likely_a_slip_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after, graph = tmp_path / "a.pg", tmp_path / "b.pg", str(tmp_path / "g")
+    before.write_text("node Person { name: String @key }\n", encoding="utf-8")
+    after.write_text("node Person { name: String @key }\nnode City { name: String @kye }\n", encoding="utf-8")
+    main(["init", graph, "--schema", str(before)])
+
+    code = main(["schema", "apply", graph, "--schema", str(after)])
+
+    assert code == 0
+    assert capsys.readouterr().err.startswith("warning[L105]: `@kye` is no annotation that means anything")

@@ -78,7 +78,7 @@ def test_a_server_that_is_not_there_is_unavailable(capsys: pytest.CaptureFixture
     code = main(["branch", "list", "--server", "http://127.0.0.1:1", "--graph", "people"])
 
     assert code == 5
-    assert "does not answer" in capsys.readouterr().err
+    assert "nothing was sent: check the address" in capsys.readouterr().err
 
 
 def test_who_may_only_read_sees_a_snapshot_without_what_maintenance_would_do(

@@ -83,7 +83,7 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
 }
 """What each verb has to be allowed to do, on which branch; None is the graph as a whole."""
 
-NO_VERBS = {"acting_as", "algorithms", "branches", "create", "open", "tags", "uri"}
+NO_VERBS = {"acting_as", "algorithms", "branches", "close", "create", "open", "tags", "uri"}
 """Names that do nothing to a graph that is open."""
 
 SHOW_WHAT_MAY_BE_SEEN = {"tags.list"}

@@ -147,7 +147,23 @@ class Story:
         one = self.choice.choice(list(types.values()))
         self.made += 1
         fresh, value = f"x{self.made}", self.choice.choice([*one.values, None])
-        match self.choice.choice(("add", "fill", "refill", "rename", "drop", "rename type", "add type", "drop type")):
+        kinds = (
+            "add",
+            "fill",
+            "refill",
+            "rename",
+            "drop",
+            "rename type",
+            "add type",
+            "drop type",
+            "alike",
+            "alike type",
+        )
+        match self.choice.choice(kinds):
+            case "alike":  # as another branch may do, or have done
+                one.values["alike"] = None
+            case "alike type":
+                types["Alike"] = Drawn("Alike", None, {"v": None})
             case "add":
                 one.values[fresh] = None
             case "fill":

@@ -1,6 +1,6 @@
 """Cleanups at random among everything else: what is kept says what it said, and nothing else is left."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -66,8 +66,8 @@ def forget_indexes(patch: pytest.MonkeyPatch) -> None:
 def forget_branches(patch: pytest.MonkeyPatch) -> None:
     """A mark that looks at main alone."""
 
-    def of_main(line: Line, plan: Plan) -> set[tuple[str, int]]:
-        return marked(line, plan) if line.path == "__manifest" else set()
+    def of_main(line: Line, plan: Plan, shared: Mapping[str, set[int]]) -> set[tuple[str, int]]:
+        return marked(line, plan, shared) if line.path == "__manifest" else set()
 
     patch.setattr(collection, "marked", of_main)
 

@@ -323,6 +323,26 @@ def test_data_that_was_dropped_for_good_stays_behind(graph: og.Graph, tmp_path: 
     assert present(opened(tmp_path / "c")) == present(graph)
 
 
+def test_what_one_branch_dropped_for_good_is_in_the_past_of_those_that_were_taken_before(
+    graph: og.Graph, tmp_path: Path
+) -> None:
+    graph.branches.create("early")
+    on(graph, "early", 'update Person set { age: 9 } where name = "b"')
+    schema = graph.schema.replace("  email: String?\n", "").replace("  @unique(email)\n", "")
+    graph.apply_schema(schema.replace('  @check(email, "@")\n', ""), allow_data_loss=True)
+
+    cloned(graph, tmp_path / "c")
+
+    made = og.open_graph(str(tmp_path / "c"), runtime=runtime())
+    past = [(name, commit.id) for name in ("early", "idea") for commit in graph.commits(branch=name)]
+    for name, commit_id in past:
+        assert exported(made, snapshot=commit_id, branch=name) == exported(graph, snapshot=commit_id, branch=name)
+    assert made.check(deep=True).findings == ()
+    for one in (made, graph):
+        one.merge("early")
+    assert present(made)["main"] == present(graph)["main"]
+
+
 # --- others at work ---------------------------------------------------------------------------------
 
 

@@ -43,6 +43,11 @@ def lines(graph: og.Graph, before: str = "main", after: str = "dev", **options: 
     return [json.loads(line) for line in graph.diff(before, after, **options).json_lines()]
 
 
+def exported(graph: og.Graph, branch: str, type_name: str) -> list[dict[str, Any]]:
+    found = b"".join(graph.export_stream(branch=branch, types=[type_name]))
+    return [json.loads(line) for line in found.splitlines()]
+
+
 def changes(graph: og.Graph, before: str = "main", after: str = "dev") -> list[tuple[str, str, str, tuple[str, ...]]]:
     return [
         (one.get("type") or one["edge"], one["id"], one["change"], tuple(one.get("changed", ())))
@@ -113,6 +118,35 @@ def test_blobs_are_compared_by_their_bytes(dev: bytes | None, is_same: bool, gra
     graph.mutate(f"query q($p: Blob?) {{ {update} }}", branch="dev", params={"p": dev})
 
     assert changes(graph) == ([] if is_same else [("P", "a", "updated", ("photo",))])
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["where they lay", "rows moved"])
+@pytest.mark.parametrize("column", ["n", "tags", "vec", "photo"])
+def test_a_dropped_property_is_a_difference_of_the_rows_that_had_it_wherever_they_lie(
+    column: str, has_moved: bool, graph: og.Graph
+) -> None:
+    """Whether rows were written anew since must not show."""
+    run(graph, 'insert P { name: "full", n: 1, tags: ["t"], vec: [1.0, 2.0], photo: $photo }', "dev", photo=b"jpg")
+    run(graph, 'insert P { name: "bare", f: 1.0 }', "dev")
+    graph.branches.create("next", from_="dev")
+    declared = {"n": "n: I32?", "tags": "tags: [String]?", "vec": "vec: Vector(2)?", "photo": "photo: Blob?"}
+    graph.apply_schema(SCHEMA.replace(declared[column], ""), branch="next")
+    if has_moved:
+        graph.load([*exported(graph, "next", "P")], mode="overwrite", branch="next")
+
+    there, back = changes(graph, "dev", "next"), changes(graph, "next", "dev")
+
+    names = ("a", "b", "c", "full") if column == "n" else ("full",)
+    assert there == back == [("P", name, "updated", (column,)) for name in names]
+    assert graph.diff("dev", "next").counts()["P"].properties == {column: len(names)}
+
+
+def test_a_property_that_took_the_name_of_a_dropped_one_is_compared_with_it(graph: og.Graph) -> None:
+    graph.apply_schema(SCHEMA.replace("n: I32?", ""), branch="dev")
+    graph.apply_schema(SCHEMA, branch="dev")
+    run(graph, 'update P set { n: 1 } where name = "b"', "dev")
+
+    assert changes(graph) == [("P", "a", "updated", ("n",)), ("P", "c", "updated", ("n",))]
 
 
 def test_types_can_be_chosen(graph: og.Graph) -> None:
@@ -228,6 +262,36 @@ def test_the_command_counts_and_lists(graph: og.Graph, capfd: pytest.CaptureFixt
     assert [json.loads(line)["id"] for line in out[-2:]] == ["d", "b"]
     document = json.loads("\n".join(out[2:-2]))
     assert document["types"] == {"P": {"inserted": 1, "updated": 1, "deleted": 0, "properties": {"n": 1}}}
+
+
+def test_schemas_that_differ_are_told_before_the_rows(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    reshaped = SCHEMA.replace("n: I32?", 'size: I32? @rename_from("n")  rank: I32?').replace(
+        "node C { title: String }", ""
+    )
+    graph.apply_schema(reshaped + "node Team { name: String @key }", branch="dev")
+
+    code = main(["diff", "main", "dev", graph.uri])
+
+    assert code == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "schema: C was dropped",
+        "schema: Team is new",
+        "schema: P.n is called size",
+        "schema: P.rank is new",
+        "no row differs",
+    ]
+    told = graph.diff("main", "dev").to_json()["schema"]
+    assert told == graph.commit_changes(graph.snapshot(branch="dev").commit.id).summary()["schema"]
+
+
+def test_a_new_rule_is_a_difference_of_its_type_only(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    graph.apply_schema(SCHEMA.replace("title: String", "title: String @index"), branch="dev")
+
+    main(["diff", "main", "dev", graph.uri])
+
+    assert capsys.readouterr().out == "schema: only rules, indexes or descriptions\nno row differs\n"
+    assert graph.diff("main", "dev", types=["P"]).schema is None
+    assert graph.diff("main", "dev", types=["C"]).schema is not None
 
 
 def test_the_command_says_when_nothing_differs(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from omnigraph.cli.main import main
 from omnigraph.commit.dropped import DataDroppedError
 from omnigraph.ops.branch import create_branch
 from omnigraph.runtime import Runtime
-from upkeep_calls import indexed_rows
+from upkeep_calls import exported, indexed_rows
 from worlds import FAST
 
 TOLD = "q9Zk-what-was-told"
@@ -121,6 +121,28 @@ def test_cleanup_takes_the_last_of_it_from_the_disk(graph: og.Graph, schema: str
     assert holding(graph) == []
     assert og.check_graph(graph.uri).findings == ()
     assert answer(graph, "match { $c: City } return { $c.name }") == [{"c.name": "oslo"}]
+
+
+def test_cleanup_leaves_what_a_merge_of_other_branches_will_start_from(graph: og.Graph) -> None:
+    """Main keeps the state for them, and can't read it itself any more; a branch that was taken before can."""
+    graph.branches.create("other")
+    run(graph, 'insert Person { name: "m1" }')
+    base = graph.snapshot().commit.id
+    graph.mutate('query q() { insert Person { name: "o1" } }', branch="other")
+    graph.merge("main", into="other")
+    run(graph, 'insert Person { name: "m2" }')
+    graph.branches.create("mid")
+    for branch, name in (("mid", "d1"), ("other", "o2"), ("mid", "d2"), ("other", "o3")):
+        graph.mutate(f'query q() {{ insert Person {{ name: "{name}" }} }}', branch=branch)
+    expected = exported(graph, snapshot=base, branch="mid")
+    graph.apply_schema(WITHOUT_NOTE, allow_data_loss=True)
+    run(graph, 'insert City { name: "Oslo" }')
+
+    graph.cleanup(keep=1, grace=timedelta(0), confirm=True)
+
+    assert exported(graph, snapshot=base, branch="mid") == expected
+    assert [one for one in graph.check(deep=True).findings if one.code != "unused_files"] == []
+    assert graph.merge("mid", into="other").conflict_total == 0
 
 
 def test_cleanup_leaves_what_another_branch_has(graph: og.Graph) -> None:

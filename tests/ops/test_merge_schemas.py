@@ -179,6 +179,22 @@ def test_what_one_side_dropped_and_the_other_left_alone_is_gone(graph: og.Graph)
 
 
 @pytest.mark.parametrize("dropper", ["main", "dev"])
+def test_a_dropped_type_whose_rows_were_changed_and_changed_back_is_gone(dropper: str, graph: og.Graph) -> None:
+    changer = "dev" if dropper == "main" else "main"
+    without = "\n".join(line for line in SCHEMA.splitlines() if not line.startswith(("node C", "edge Owns")))
+    graph.apply_schema(without, branch=dropper)
+    run(graph, 'insert C { name: "z" }', changer)
+    run(graph, 'delete C where name = "z"', changer)
+    run(graph, change("C", "v", 3, name="x"), changer)
+    run(graph, change("C", "v", "null", name="x"), changer)
+
+    done = graph.merge("dev")
+
+    assert done.outcome is MergeOutcome.MERGED
+    assert {*contents(graph)} == {"P", "Knows"}
+
+
+@pytest.mark.parametrize("dropper", ["main", "dev"])
 def test_what_one_side_dropped_and_the_other_gave_values_is_a_conflict(dropper: str, graph: og.Graph) -> None:
     giver = "dev" if dropper == "main" else "main"
     graph.apply_schema(SCHEMA.replace("  m: I32?", ""), branch=dropper)
@@ -242,6 +258,28 @@ def test_rows_that_were_filled_before_the_default_changed_stay_as_they_are(graph
     graph.merge("dev")
 
     assert persons(graph, "rank") == {"a": (7,), "b": (7,), "c": (7,), "d": (7,), "e": (8,)}
+
+
+@pytest.mark.parametrize("source", ["dev", "main"])
+@pytest.mark.parametrize("declared", ["parts: [I32] @default([1, 2])", "place: Vector(2)? @default([0.0, 1.0])"])
+def test_a_list_or_vector_with_a_default_comes_where_no_row_was_inserted(
+    declared: str, source: str, graph: og.Graph
+) -> None:
+    into = "main" if source == "dev" else "dev"
+    graph.apply_schema(SCHEMA.replace("m: I32?", f"m: I32?  {declared}"))
+    run(graph, 'update P set { n: 5 } where name = "a"')
+    run(graph, 'update P set { m: 5 } where name = "b"', "dev")
+
+    graph.merge(source, into=into)
+
+    name = declared.partition(":")[0]
+    filled = [1, 2] if name == "parts" else [0.0, 1.0]
+    assert persons(graph, "n", "m", name, branch=into) == {
+        "a": (5, 1, filled),
+        "b": (1, 5, filled),
+        "c": (1, 1, filled),
+        "d": (1, 1, filled),
+    }
 
 
 @pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])

@@ -2,8 +2,10 @@
 
 import io
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -13,9 +15,10 @@ import pytest
 import omnigraph as og
 from mutating import new_graph, people, run
 from omnigraph.clock import SystemClock
+from omnigraph.engine import run as running
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.result_files import ResultFormatError
-from omnigraph.engine.run import solve
+from omnigraph.engine.run import answer
 from omnigraph.errors import TextTooLargeError
 from omnigraph.lang.source import Source
 from omnigraph.ops import kept_plans, prepared
@@ -202,9 +205,9 @@ def test_a_commit_in_the_middle_of_a_query_is_not_seen(graph: og.Graph, monkeypa
     def slowly(*arguments: Any) -> Any:
         run(og.open_graph(graph.uri), 'update Person set { age: 99 } where name = "ada"')
         run(og.open_graph(graph.uri), 'delete Person where name = "bob"')
-        return solve(*arguments)
+        return answer(*arguments)
 
-    monkeypatch.setattr(verb, "solve", slowly)
+    monkeypatch.setattr(verb, "answer_of", slowly)
     result = graph.query("query q() { match { $p: Person } return { $p.name, $p.age } order { $p.name } }")
 
     assert result.rows() == [{"p.name": "ada", "p.age": 36}, {"p.name": "bob", "p.age": None}]
@@ -288,9 +291,9 @@ def test_a_query_that_is_cancelled_while_it_runs_stops_soon(graph: og.Graph, mon
         canceller = threading.Thread(target=budget.cancel)
         canceller.start()
         canceller.join()
-        return solve(*arguments)
+        return answer(*arguments)
 
-    monkeypatch.setattr(verb, "solve", meanwhile)
+    monkeypatch.setattr(verb, "answer_of", meanwhile)
     with pytest.raises(og.QueryCancelledError):
         verb.query(graph._session, QueryCall(source=Source(NAMES)), budget)
     monkeypatch.undo()
@@ -298,9 +301,9 @@ def test_a_query_that_is_cancelled_while_it_runs_stops_soon(graph: og.Graph, mon
     assert names(graph.query(NAMES)) == ["ada", "bob"]
 
 
-@pytest.mark.parametrize("part", ["plan_read", "solve", "finish"])
+@pytest.mark.parametrize("module, part", [(kept_plans, "plan_read"), (verb, "answer_of"), (running, "finish")])
 def test_an_interrupted_query_leaves_nothing_behind(
-    graph: og.Graph, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    graph: og.Graph, module: ModuleType, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = names(graph.query(NAMES))
     before = files(tmp_path)
@@ -309,13 +312,53 @@ def test_an_interrupted_query_leaves_nothing_behind(
         raise KeyboardInterrupt
 
     graph._session.plans = KeptPlans()  # so that it is planned again
-    monkeypatch.setattr(kept_plans if part == "plan_read" else verb, part, interrupted)
+    monkeypatch.setattr(module, part, interrupted)
     with pytest.raises(KeyboardInterrupt):
         graph.query(NAMES)
     monkeypatch.undo()
 
     assert files(tmp_path) == before
     assert names(graph.query(NAMES)) == expected
+
+
+EVERY_STEP = """
+query q() {
+    match {
+        $a: Person
+        $b: Person
+        $c: Person
+        $a.age = $b.age
+        $b.name <= $c.name
+        not { $c.age > 36 }
+    }
+    return { $a.name as a, $b.name as b, $c.name as c, count(*) as n }
+    order { a, b, c }
+}
+"""
+
+
+def test_a_query_that_is_interrupted_in_any_step_leaves_the_handle_as_it_was(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, step, left, interrupted = graph.query(EVERY_STEP).rows(), running._Run.step, -1, 0
+
+    def until(self: running._Run, *arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        return step(self, *arguments, **options)
+
+    monkeypatch.setattr(running._Run, "step", until)
+    for steps in range(50):
+        left = steps
+        with suppress(KeyboardInterrupt):
+            assert graph.query(EVERY_STEP).rows() == expected
+            break
+        interrupted, left = interrupted + 1, -1
+        assert graph.query(EVERY_STEP).rows() == expected
+
+    assert 5 < interrupted < 50
 
 
 # --- asking again -------------------------------------------------------------------------------------------------

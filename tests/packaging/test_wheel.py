@@ -21,7 +21,7 @@ BUILD = "import sys, hatchling.build as b; print(getattr(b, 'build_' + sys.argv[
 SPARK_READ = """
 import omnigraph as og
 graph = og.open_graph("staff.omni", read_only=True)
-print(graph.spark.sql("select role, count(*) as people from Person group by role order by role").toPandas())
+print(graph.spark.sql("select name, age from Person order by name").toPandas())
 print(graph.spark.table("Knows").count())
 """
 
@@ -67,7 +67,7 @@ def quick_start() -> str:
     (program,) = re.findall(
         r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
-    return str(program).replace("examples/", f"{ROOT}/examples/")
+    return str(program)
 
 
 def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
@@ -145,4 +145,4 @@ def test_a_fresh_environment_with_nothing_borrowed_does_all_of_it(wheel: Path, t
     assert tour.returncode == 0, tour.stdout + tour.stderr
     assert started.returncode == 0, started.stderr
     assert read.returncode == 0, read.stderr
-    assert read.stdout.endswith("\n6\n")
+    assert read.stdout.endswith("\n1\n")

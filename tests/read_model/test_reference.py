@@ -56,6 +56,8 @@ class Reader:
     name: str
     options: Options
     is_large: bool = False
+    chunk_rows: int = 3
+    """How many rows are made at once, of a graph that is large."""
 
 
 CSR, INDEXED = (replace(FAST, traversal_mode=mode) for mode in (Traversal.CSR, Traversal.INDEXED))
@@ -64,9 +66,9 @@ READERS = (
     Reader("indexed", INDEXED),
     Reader("no room to keep anything", replace(FAST, cache_bytes=0)),
     Reader("as if large, csr", CSR, is_large=True),
-    Reader("as if large, by what the one before left on disk", CSR, is_large=True),
-    Reader("as if large, indexed", INDEXED, is_large=True),
-    Reader("as if large, little room", replace(FAST, cache_bytes=TINY_CACHE), is_large=True),
+    Reader("as if large, by what the one before left on disk", CSR, is_large=True, chunk_rows=1),
+    Reader("as if large, indexed", INDEXED, is_large=True, chunk_rows=2),
+    Reader("as if large, little room", replace(FAST, cache_bytes=TINY_CACHE), is_large=True, chunk_rows=11),
 )
 FOLLOWERS = (Reader("follows, csr", CSR), Reader("follows as if large", FAST, is_large=True))
 """Those who read after every commit, and extend what they know."""
@@ -156,7 +158,7 @@ def compare_all(triple: Triple, arm: Arm, place: Path, most_tried: float = math.
 
 def check_answers(reader: Reader, graph: og.Graph, expected: Sequence[tuple[Asked, "Rows"]]) -> None:
     """Fails at the first answer that is not the expected one."""
-    with as_if_large() if reader.is_large else nullcontext():
+    with as_if_large(reader.chunk_rows) if reader.is_large else nullcontext():
         for asked, wanted in expected:
             assert_same(wanted, found_by(graph, asked), f"{reader.name}:\n{asked.text}{dict(asked.params)}")
         graph._session.reads.settle()

@@ -30,6 +30,10 @@ def advice(text: str) -> tuple[Diagnostic, ...]:
         ),
         ("node A { limit: I32 }", "L103", "limit", "`limit` is a reserved word"),
         ('node A { s: String  v: Vector(2) @embed("s") }', "L104", "v", "`A.v` has no index"),
+        ("node A { x: I32 @kye }", "L105", "@kye", "`@kye` is no annotation that means anything"),
+        ("interface I { x: I32 @indx } node A implements I {}", "L105", "@indx", "`@indx` is no annotation"),
+        ('node A @descripton("…") { x: I32 }', "L105", '@descripton("…")', "`@descripton` is no annotation"),
+        ("node A {} edge E: A -> A @cart(1) { y: I32 }", "L105", "@cart(1)", "`@cart` is no annotation"),
     ],
 )
 def test_advice_has_a_place_and_a_way_out(text: str, code: str, place: str, message: str) -> None:
@@ -49,6 +53,7 @@ def test_advice_has_a_place_and_a_way_out(text: str, code: str, place: str, mess
         'node A { s: String  v: Vector(2) @embed("s") @index }',
         'interface I { s: String  v: Vector(2) @embed("s") } node A implements I { @index(v) }',
         "node A { limits: I32 }",
+        'node A @team("search") { x: I32 @pii }',
     ],
 )
 def test_nothing_is_said_without_a_reason(text: str) -> None:

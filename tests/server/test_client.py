@@ -84,7 +84,7 @@ def test_an_export_to_a_file_is_there_whole(tmp_path: Path, remote: og.RemoteGra
 
 
 def test_a_server_that_is_not_there_is_unreachable() -> None:
-    with pytest.raises(ServerUnreachableError, match="does not answer"):
+    with pytest.raises(ServerUnreachableError, match="nothing was sent"):
         og.connect("http://127.0.0.1:1", TOKENS["admin"])
 
 

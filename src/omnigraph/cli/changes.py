@@ -2,14 +2,14 @@
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.diff import counted_text
+from omnigraph.cli.diff import counted_text, schema_text
 from omnigraph.cli.options import Seconds, branch_option, json_option, opened_graph, place_options, refuse
 from omnigraph.cli.render import binary_stdout, flush_output, output_errors, print_json, print_text
 from omnigraph.lang.invisible import reveal
@@ -110,25 +110,8 @@ def _text(found: "ChangeSet") -> str:
     head = f"commit {told['commit']}  {told['at']}  {reveal(told['actor'])}  {told['operation']}\n"
     if told["message"]:
         head += f"    {reveal(told['message'].partition(chr(10))[0])}\n"
-    if told["schema"] is not None:
-        head += "".join(f"schema: {line}\n" for type_ in told["schema"]["types"] for line in _schema_lines(type_))
+    head += schema_text(told["schema"])
     return head + (counted_text(told["types"]) if told["types"] else "no row was changed\n")
-
-
-def _schema_lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """What a new schema did to one type, a line for each part of it."""
-    name = told.get("type", told.get("edge"))
-    match told["change"]:
-        case "dropped":
-            yield f"{name} was dropped"
-        case "added":
-            yield f"{name} is new"
-        case _:
-            if told["previous"] != name:
-                yield f"{told['previous']} is called {name}"
-            yield from (f"{name}.{old} is called {new}" for old, new in told["renamed"].items())
-            yield from (f"{name}.{new} is new" for new in told["added"])
-            yield from (f"{name}.{old} was dropped" for old in told["dropped"])
 
 
 class _EndedError(BaseException):

@@ -8,7 +8,7 @@ from omnigraph.cli.options import json_option, opened_graph, place_options, refu
 from omnigraph.cli.render import binary_stdout, output_errors, print_json, print_text, table_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from omnigraph.ops.row_changes import TypeCounts
 
@@ -42,7 +42,8 @@ def command(
 
     A and B are branches, tags, commits, times, or commits or times of a branch: `main`, `review/x`, 01J…, `main@01J…`,
     `review/x@2026-01-31T12:00:00Z`. Rows that came, went or say something else are counted, and listed with
-    --format jsonl, each with what it said before and says after. Only what differs is read.
+    --format jsonl, each with what it said before and says after. Only what differs is read. Before the rows comes what
+    differs between the schemas.
     """
     if as_json and format_ == "jsonl":
         refuse("--json is one document of counts; leave it out for the lines of --format jsonl")
@@ -55,8 +56,34 @@ def command(
     if as_json:
         print_json({"uri": graph.uri, **found.to_json()})
     else:
-        print_text(counts_text(found.counts()))
+        told: dict[str, Any] = found.to_json()
+        shape = schema_text(told["schema"])
+        print_text(shape + (counted_text(told["types"]) if told["types"] or not shape else "no row differs\n"))
     return 0
+
+
+def schema_text(told: "Mapping[str, Any] | None") -> str:
+    """What differs between two schemas, in their JSON form, a line for each part; nothing if that is nothing."""
+    if told is None:
+        return ""
+    lines = [line for type_ in told["types"] for line in _schema_lines(type_)]
+    return "".join(f"schema: {line}\n" for line in lines or ["only rules, indexes or descriptions"])
+
+
+def _schema_lines(told: "Mapping[str, Any]") -> "Iterator[str]":
+    """What a new schema did to one type, a line for each part of it."""
+    name = told.get("type", told.get("edge"))
+    match told["change"]:
+        case "dropped":
+            yield f"{name} was dropped"
+        case "added":
+            yield f"{name} is new"
+        case _:
+            if told["previous"] != name:
+                yield f"{told['previous']} is called {name}"
+            yield from (f"{name}.{old} is called {new}" for old, new in told["renamed"].items())
+            yield from (f"{name}.{new} is new" for new in told["added"])
+            yield from (f"{name}.{old} was dropped" for old in told["dropped"])
 
 
 def counts_text(counts: "Mapping[str, TypeCounts]") -> str:

@@ -4,11 +4,11 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from omnigraph.cli.render import discard_output, json_text, print_error, use_color
+from omnigraph.cli.ways_out import way_out
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.invisible import reveal
@@ -25,15 +25,6 @@ EXIT_CODES: dict[Kind, int] = {
     Kind.CORRUPT: 6,
     Kind.INTERNAL: 1,
 }
-_WAYS_OUT = {
-    "not_a_read": "`omnigraph mutate` runs it, and `omnigraph explain --schema FILE` shows its plan",
-    "not_a_mutation": "`omnigraph query` runs it",
-    "query_timeout": "OMNIGRAPH_QUERY_SECONDS is the deadline",
-    "query_memory": "OMNIGRAPH_QUERY_MEMORY_BYTES is the budget",
-}
-"""What only this door can tell: the command or variable with which an error is avoided, by the error's code."""
-_MANIFEST = "__manifest"
-"""What every graph has: storage/layout.py says so too, which is too heavy to be imported for --help."""
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
@@ -74,14 +65,14 @@ def _document(error: Exception, kind: Kind) -> dict[str, object]:
 
 
 def _text(error: Exception, given: Sequence[str]) -> str:
+    told, meant = _story(error), way_out(error, given)
+    return told if meant is None else f"{told}\nhelp: {_visible(meant)}"
+
+
+def _story(error: Exception) -> str:
     match error:
         case SourceError():
             return render_text(error.source, error.diagnostics, color=use_color("auto", sys.stderr)).rstrip("\n")
-        case OmnigraphError(code="not_a_graph") if (place := _graph_among(given)) is not None:
-            way_out = f"there is one at {_visible(place)}; the graph is the last argument"
-            return f"error: {_visible(str(error))}\nhelp: {way_out}"
-        case OmnigraphError(code=code) if code in _WAYS_OUT:
-            return f"error: {_visible(str(error))}\nhelp: {_WAYS_OUT[code]}"
         case OmnigraphError():
             return f"error: {_visible(str(error))}"
         case click.UsageError(ctx=click.Context() as ctx):
@@ -95,12 +86,6 @@ def _text(error: Exception, given: Sequence[str]) -> str:
             return f"error: {_visible(error.format_message())}"
         case _:
             return f"error: {_visible(_bug(error))}"
-
-
-def _graph_among(given: Sequence[str]) -> str | None:
-    # Whoever gives the graph first has its name taken for that of a branch, a query or a tag.
-    *others, _ = given or [""]
-    return next((one for one in others if Path(one, _MANIFEST).is_dir()), None)
 
 
 def _visible(text: str) -> str:

@@ -8,7 +8,7 @@ import click
 
 from omnigraph.cli.options import color_option, json_option
 from omnigraph.cli.render import count_of, print_error, print_json, print_text, use_color
-from omnigraph.cli.sources import STDIN, read_source, write_source
+from omnigraph.cli.sources import STDIN, language_files, read_source, write_source
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.format import format_source
 from omnigraph.lang.lexer import Language
@@ -46,13 +46,16 @@ class _Formatted:
 def command(files: tuple[str, ...], check: bool, language: str | None, color: str, as_json: bool) -> int:
     """Format schema and query files.
 
-    Files are rewritten in place, each at one moment; comments are kept. `-` reads stdin and prints the formatted
-    text, and needs --language. A file with errors is left as it is and reported on stderr.
+    Files are rewritten in place, each at one moment; comments are kept. A directory stands for the .pg and .gq files
+    below it. `-` reads stdin and prints the formatted text, and needs --language. A file with errors is left as it is
+    and reported on stderr.
 
     Exit code: 0 when all is well, 1 when a file has errors or, with --check, would change.
     """
     context = click.get_current_context()
-    paths = tuple(dict.fromkeys(files))
+    wanted = _LANGUAGES.values() if language is None else [_LANGUAGES[language]]
+    suffixes = [suffix for suffix, one in _LANGUAGE_OF_SUFFIX.items() if one in wanted]
+    paths = tuple(dict.fromkeys(path for word in files for path in language_files(word, suffixes)))
     languages = {path: _language(path, language, context) for path in paths}
     results = [_format(path, languages[path]) for path in paths]
 

@@ -5,6 +5,7 @@ import click
 import omnigraph
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.cli.slips import warn_of_slips
 from omnigraph.cli.sources import read_source
 from omnigraph.lang.invisible import reveal
 
@@ -20,11 +21,13 @@ def command(uri: str, schema: str, actor: str, as_json: bool) -> int:
     URI is a directory, or s3://bucket/prefix. The graph is there whole or not at all; a place where a graph, or
     anything else, already is, is refused. `-` as the schema is stdin.
     """
-    graph = omnigraph.create_graph(uri, read_source(schema), actor=actor)
+    source = read_source(schema)
+    graph = omnigraph.create_graph(uri, source, actor=actor)
     snapshot = graph.snapshot()
     if as_json:
         print_json({"uri": graph.uri, **snapshot.to_json()})
     else:
+        warn_of_slips(source)
         kinds = [key.partition(":")[0] for key in snapshot.pins]
         types = f"{count_of(kinds.count('node'), 'node type')}, {count_of(kinds.count('edge'), 'edge type')}"
         print_text(f"made {reveal(graph.uri)}: {types}\ncommit {snapshot.commit.id}\n")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -34,9 +35,16 @@ class LazyGroup(click.Group):
         help: str,
         elsewhere: Mapping[str, str] | None = None,
         params: list[click.Parameter] | None = None,
+        context_settings: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(
-            name, help=help, params=params, callback=show_help, invoke_without_command=True, no_args_is_help=False
+            name,
+            help=help,
+            params=params,
+            callback=show_help,
+            invoke_without_command=True,
+            no_args_is_help=False,
+            context_settings=context_settings,
         )
         self.lazy = dict(lazy)
         self.elsewhere = dict(elsewhere or {})

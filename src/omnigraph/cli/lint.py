@@ -9,7 +9,7 @@ import click
 from omnigraph.cli.checking import FileReport, check_queries, check_schema
 from omnigraph.cli.options import color_option, json_option
 from omnigraph.cli.render import count_of, print_json, print_text, use_color
-from omnigraph.cli.sources import STDIN, read_source
+from omnigraph.cli.sources import STDIN, language_files, read_source
 from omnigraph.lang.render import diagnostic_json, render_text
 
 _WITHOUT_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
@@ -29,7 +29,8 @@ def command(
 
     Reports everything that is wrong in all of them, and gives advice on files without errors. Queries are checked
     against the one schema; without it only what needs no schema is checked. More files may stand behind the options
-    (`--query queries/*.gq`): .pg is a schema, .gq holds queries. `-` is stdin.
+    (`--query queries/*.gq`): .pg is a schema, .gq holds queries, and a directory stands for those below it. `-` is
+    stdin.
 
     The findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 when a file is missing.
     """
@@ -56,7 +57,7 @@ def _with_more(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """All schema files and all query files, each once; refuses what leaves open what to check."""
     by_suffix: dict[str, list[str]] = {".pg": list(schemas), ".gq": list(queries)}
-    for path in files:
+    for path in (one for word in files for one in language_files(word, by_suffix)):
         of_language = by_suffix.get(PurePath(path).suffix)
         if of_language is None:
             message = f"`{path}` ends neither in .pg nor in .gq; name it with --schema or --query"
@@ -68,7 +69,8 @@ def _with_more(
     if not all_schemas and not all_queries:
         problem = "name at least one file: --query FILE, --schema FILE"
     elif all_queries and len(all_schemas) > 1:
-        problem = "queries are checked against one schema; give --schema once"
+        listed = ", ".join(all_schemas)
+        problem = f"queries are checked against one schema, and {listed} are {len(all_schemas)}; give --schema once"
     elif STDIN in all_schemas and STDIN in all_queries:
         problem = "stdin can be the schema or the queries, not both"
     if problem:

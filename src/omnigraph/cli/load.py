@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 FAIL = "fail"
 PUBLISHING = "publish"
+_NO_DATA = {".pg": "a schema", ".gq": "a file of queries"}
 _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 
 
@@ -194,6 +196,9 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
 def _sources(data: Sequence[str]) -> list[str | BinaryIO] | None:
     if data.count(STDIN) > 1:
         _refuse("stdin can be read once")
+    for path in data:
+        if (what := _NO_DATA.get(PurePath(path).suffix)) is not None:
+            _refuse(f"`{path}` is {what} by its name, and holds no data: --data takes graph JSONL")
     return [_stdin() if path == STDIN else path for path in data] or None
 
 

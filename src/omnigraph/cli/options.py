@@ -10,7 +10,8 @@ import click
 from click.core import ParameterSource
 
 import omnigraph
-from omnigraph.cli.sources import STDIN, read_source
+from omnigraph.cli.sources import STDIN, TYPED_NAME, read_source
+from omnigraph.cli.ways_out import is_graph
 from omnigraph.clock import parse_instant
 from omnigraph.config.tokens import token_here
 from omnigraph.lang.source import Source
@@ -129,7 +130,7 @@ def chosen_query(path: str | None, text: str | None) -> Source:
     """The text of --query or -e, exactly one of which is given."""
     if (path is None) == (text is None):
         refuse("name the query with either --query FILE or -e TEXT")
-    return Source(text, "<-e>") if text is not None else read_source(path or STDIN)
+    return Source(text, TYPED_NAME) if text is not None else read_source(path or STDIN)
 
 
 def chosen_graph(uri: str | None, store: str | None) -> str:
@@ -143,6 +144,11 @@ def chosen_graph(uri: str | None, store: str | None) -> str:
     chosen = uri if uri is not None else store
     if chosen is None:
         message = "name the graph: URI, --store URI, or the environment variable OMNIGRAPH_STORE"
+        for parameter in context.command.params:
+            word = context.params.get(parameter.name or "")
+            if isinstance(word, str) and is_graph(word):
+                place = parameter.human_readable_name
+                message = f"`{word}` is a graph, and stands where {place} is expected: the graph is the last argument"
         raise click.UsageError(message, context)
     return chosen
 

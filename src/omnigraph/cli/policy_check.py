@@ -1,12 +1,11 @@
 """`omnigraph policy check`."""
 
-from pathlib import Path
-
 import click
 
 import omnigraph
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import print_json, print_text
+from omnigraph.cli.sources import existing_directory
 
 
 @click.command("check")
@@ -17,7 +16,7 @@ def command(*, directory: str, as_json: bool) -> int:
 
     They must be Cedar, and speak of nothing that there is not.
     """
-    names = [str(name) for name in omnigraph.CedarPolicies.load(Path(directory)).names.values()]
+    names = [str(name) for name in omnigraph.CedarPolicies.load(existing_directory(directory)).names.values()]
     if as_json:
         print_json({"ok": True, "policies": names})
     else:

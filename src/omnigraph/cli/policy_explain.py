@@ -1,12 +1,11 @@
 """`omnigraph policy explain`."""
 
-from pathlib import Path
-
 import click
 
 import omnigraph
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import print_json, print_text
+from omnigraph.cli.sources import existing_directory
 from omnigraph.policy import Access, Action, Actor
 
 EXIT_DENIED = 1
@@ -38,7 +37,7 @@ def command(
     """
     who = Actor(name=actor, groups=frozenset(groups))
     access = Access(actor=who, action=Action(wanted), branch=branch, query=query)
-    decision = omnigraph.CedarPolicies.load(Path(directory)).decide(graph, access)
+    decision = omnigraph.CedarPolicies.load(existing_directory(directory)).decide(graph, access)
     if as_json:
         print_json({"allowed": decision.is_allowed, "reasons": list(decision.reasons)})
     else:

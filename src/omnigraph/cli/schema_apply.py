@@ -7,6 +7,7 @@ import click
 from omnigraph.cli.confirm import confirm, kind_of
 from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options
 from omnigraph.cli.render import print_json, print_text
+from omnigraph.cli.slips import warn_of_slips
 from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.schema.accept import load_schema
 
@@ -68,6 +69,7 @@ def command(  # noqa: PLR0913 - its options
     if as_json:
         print_json(done.to_json())
     else:
+        warn_of_slips(source)
         commit = "" if done.commit_id is None else f"commit {done.commit_id}\n"
         held = "".join(f"still held by the branch {name}\n" for name in done.held_by)
         print_text(f"{done.plan.render()}\n{commit}{held}")

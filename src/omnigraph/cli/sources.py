@@ -5,10 +5,12 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
+
+import click
 
 from omnigraph.errors import (
     DirectoryMissingError,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
+TYPED_NAME = "<-e>"
+"""What a text is called that was typed on the command line."""
 MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -59,6 +63,33 @@ def _read_stdin() -> bytes:
     while len(data) <= MAX_BYTES and (piece := stdin.read1()):
         data += piece
     return bytes(data)
+
+
+def language_files(path: str, suffixes: Collection[str]) -> list[str]:
+    """The files that a word of the command line stands for: itself, or those below a directory, by their suffixes.
+
+    What is hidden is left out. A directory without such a file is an error: nothing would be checked.
+    """
+    place = Path(path)
+    if path == STDIN or not place.is_dir():
+        return [path]
+    below = sorted(one for one in place.rglob("*") if one.suffix in suffixes and one.is_file())
+    found = [str(one) for one in below if not any(part.startswith(".") for part in one.relative_to(place).parts)]
+    if not found:
+        message = f"`{path}` is a directory without a file that ends in {' or '.join(sorted(suffixes))}"
+        raise click.UsageError(message, click.get_current_context())
+    return found
+
+
+def existing_directory(path: str) -> Path:
+    """A directory that is there; anything else is an error that says so."""
+    place = Path(path)
+    if place.is_dir():
+        return place
+    if not place.exists():
+        raise FileMissingError(path)
+    message = f"`{path}` is a file; name the directory that it is in"
+    raise click.UsageError(message, click.get_current_context())
 
 
 def write_source(path: str, text: str) -> None:

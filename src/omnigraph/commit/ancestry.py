@@ -8,7 +8,7 @@ from omnigraph.clock import parse_instant
 from omnigraph.commit.lineage import ancestors, merge_bases
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.records import Commit, MergedFrom, Snapshot
-from omnigraph.commit.refs import at_commit
+from omnigraph.commit.refs import CommitMissingError, at_commit
 from omnigraph.errors import Kind, OmnigraphError
 
 BOTH, ONE = "both", "one"
@@ -146,9 +146,10 @@ class Ancestry:
             return self._ours.snapshot
         if base_id == self._meeting_id:  # a branch is mostly shorter than what it was taken from
             found = at_commit(self._theirs.log, self._theirs.head, base_id)
-            return self._readable(found) if found.manifest.lost else found
-        log = self._where[base_id]
-        return at_commit(log, log.last(), base_id)
+        else:
+            log = self._where[base_id]
+            found = at_commit(log, log.last(), base_id)
+        return self._readable(found) if found.manifest.lost else found
 
     def tip(self, base_id: str) -> Tip:
         """A base as a state that has bases of its own."""
@@ -157,9 +158,17 @@ class Ancestry:
         return Tip(log, head, self.state(base_id))
 
     def _readable(self, found: Snapshot) -> Snapshot:
-        """The meeting with every table that either line can read: one may have dropped data that the other has."""
-        other = at_commit(self._ours.log, self._ours.head, found.commit.id).manifest.lost
-        lost = {path: gone for path, gone in found.manifest.lost.items() if path in other}
+        """The base with every table that a line which goes through it can read: one may have dropped what another has.
+
+        Only one of the two may go through it: the other has merged it.
+        """
+        lost = found.manifest.lost
+        for tip in (self._ours, self._theirs):
+            try:
+                other = at_commit(tip.log, tip.head, found.commit.id).manifest.lost
+            except CommitMissingError:
+                continue
+            lost = {path: gone for path, gone in lost.items() if path in other}
         return replace(found, manifest=replace(found.manifest, lost=lost))
 
     def place_of_theirs(self) -> MergedFrom:

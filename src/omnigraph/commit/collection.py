@@ -66,12 +66,22 @@ class Journals:
         return sum(last - first + 1 for first, last in runs) - len(self.kept.get(line.path, ()))
 
     def versions(self) -> dict[str, set[int]]:
-        """By path, the versions of tables that kept states are made of."""
+        """By path, the versions of tables that kept states are made of.
+
+        A state that one branch keeps can be read on every live branch whose line goes through it. Mostly all see the
+        same there; but not where one of them has dropped data for good since.
+        """
         found: dict[str, set[int]] = {}
+        shared = self.kept if self._has_dropped() else {}
         for path, line in self.lines.items():
-            for table, version in marked(line, self.plans[path]):
+            for table, version in marked(line, self.plans[path], shared if line.is_live else {}):
                 found.setdefault(table, set()).add(version)
         return found
+
+    def _has_dropped(self) -> bool:
+        """Whether a branch has dropped data for good, behind a state of its own journal that is kept."""
+        lowest = {path: min(self.kept.get(path) or (line.newest,)) for path, line in self.lines.items()}
+        return any(commit.purged for path, line in self.lines.items() for commit in line.own(lowest[path]))
 
 
 def gathered(

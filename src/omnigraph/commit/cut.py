@@ -6,7 +6,7 @@ is gone from the graph as well. So its histories are whole, and merges find the 
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -70,8 +70,8 @@ class _Journal:
     """By version of a table, the number of the first commit whose state has it."""
     last: dict[Pinned, int] = field(default_factory=dict)
     """And of the last one that may have it."""
-    purged: dict[str, int] = field(default_factory=dict)
-    """Tables whose earlier versions were dropped for good, and by which commit."""
+    purged: dict[str, set[int]] = field(default_factory=dict)
+    """Tables whose earlier versions were dropped for good, and by which commits."""
     needs: dict[Need, int] = field(default_factory=dict)
     """What it refers to in other journals, and by which commit."""
 
@@ -89,7 +89,7 @@ class _Journal:
                 self.first[pin] = min(self.first.get(pin, commit.seq - 1), commit.seq - 1)
                 self.last[pin] = max(self.last.get(pin, -1), commit.seq - 1)
         for purge in commit.purged:
-            self.purged[purge.path] = max(self.purged.get(purge.path, -1), commit.seq)
+            self.purged.setdefault(purge.path, set()).add(commit.seq)
         merged = commit.merged_from
         if merged is not None:
             need = (merged.branch, merged.path, merged.seq)
@@ -99,14 +99,19 @@ class _Journal:
         """All versions that commits up to this number name."""
         return {pin for pin, seq in self.first.items() if seq <= limit}
 
-    def kept(self, limit: int, floor: Floor) -> set[Pinned]:
-        """Those of them that some state has which can still be read, as far as a cleanup has not said otherwise."""
+    def kept(self, limit: int, forks: Collection[int], floor: Floor) -> set[Pinned]:
+        """Those of them that some state has which can still be read, as far as a cleanup has not said otherwise.
+
+        What was dropped for good can be read on a branch that was taken before: `forks` says where branches were.
+        """
         found = set()
-        for pin in self.versions(limit):
-            first = max(self.first[pin], self.purged.get(pin.path, -1))
-            last = min(self.last[pin], limit)
-            if first <= last and _is_covered(floor, first, last):
-                found.add(pin)
+        latest = max((seq for seqs in self.purged.values() for seq in seqs), default=-1)
+        for end in {limit, *(seq for seq in forks if seq < min(latest, limit))}:
+            for pin in self.versions(end):
+                dropped = max((seq for seq in self.purged.get(pin.path, ()) if seq <= end), default=-1)
+                first, last = max(self.first[pin], dropped), min(self.last[pin], end)
+                if first <= last and _is_covered(floor, first, last):
+                    found.add(pin)
         return found
 
 
@@ -181,9 +186,11 @@ class _CutMaker:
             if limit < heads[path].snapshot.commit.seq
         }
         kept, named = set[Pinned](), set[Pinned]()
+        forks = [fork for head in heads.values() if (fork := head.snapshot.manifest.fork) is not None]
         for path, limit in limits.items():
             named |= self._journals[path].versions(limit)
-            kept |= self._journals[path].kept(limit, heads[path].snapshot.manifest.floor)
+            taken = {fork.seq for fork in forks if fork.parent_path == path}
+            kept |= self._journals[path].kept(limit, taken, heads[path].snapshot.manifest.floor)
         kept |= {_pinned(pin) for path in live for pin in heads[path].snapshot.manifest.dropped.values()}
         present = {_pinned(pin) for path in live for pin in heads[path].snapshot.pins.values()}
         return Cut(

@@ -263,6 +263,9 @@ class Snapshot:
     manifest_version: int
     manifest: Manifest
 
+    def __repr__(self) -> str:
+        return f"Snapshot({self.branch!r}, commit {self.commit.id}, tables {', '.join(self.pins)})"
+
     @property
     def commit(self) -> Commit:
         """The commit this is the state of."""

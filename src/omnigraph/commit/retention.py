@@ -306,11 +306,12 @@ def passages(
 # --- what that needs -------------------------------------------------------------------------------
 
 
-def marked(line: Line, plan: Plan) -> set[tuple[str, int]]:
+def marked(line: Line, plan: Plan, shared: Mapping[str, AbstractSet[int]]) -> set[tuple[str, int]]:
     """The versions of tables, by path and number, that the kept states of a branch are made of.
 
-    States that were kept as of an earlier look are kept, and all newer ones. What was dropped for good since a state is
-    not part of it any more.
+    States that were kept as of an earlier look are kept, and all newer ones; and those of its line that are in
+    `shared`, which says by journal what others keep. What was dropped for good since a state is not part of it any
+    more.
     """
     manifest = line.head.snapshot.manifest
     tables: dict[str, TableRecord] = dict(manifest.tables)
@@ -320,10 +321,12 @@ def marked(line: Line, plan: Plan) -> set[tuple[str, int]]:
     own = line.stretches[0]
     fresh: Iterable[str] = tuple(pins)
     """The tables whose pins are not known to be marked yet."""
+    lowest = min((plan.lowest, *(seq for part in line.stretches for seq in shared.get(part.path, ()))))
     for commit in line.commits():
-        if commit.seq < plan.lowest:
+        if commit.seq < lowest:
             break
-        if plan.keeps(commit.seq, line.stretch(commit.seq), own):
+        part = line.stretch(commit.seq)
+        if plan.keeps(commit.seq, part, own) or commit.seq in shared.get(part.path, ()):
             there = (pins[key] for key in fresh if key in pins)
             found |= {(pin.path, pin.version) for pin in there if pin.path not in lost}
             fresh = ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.config.environment import runtime_from
 from omnigraph.graph import Graph
+from omnigraph.graph.texts import place, schema_source
 from omnigraph.lang.source import Source
 from omnigraph.ops.open import unopened_session
 from omnigraph.runtime import Runtime
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from omnigraph.ops.repair_result import RepairResult
 
 
-def create_graph(uri: str, schema: str | Source, *, actor: str = "anonymous", runtime: Runtime | None = None) -> Graph:
+def create_graph(
+    uri: str | os.PathLike[str], schema: str | Source, *, actor: str = "anonymous", runtime: Runtime | None = None
+) -> Graph:
     """Make a new, empty graph: there whole, or not at all.
 
     Args:
@@ -37,12 +40,16 @@ def create_graph(uri: str, schema: str | Source, *, actor: str = "anonymous", ru
         PlaceTakenError: A graph or something else is there already.
         BadUriError: No graph can be stored at such an address.
     """
-    source = schema if isinstance(schema, Source) else Source(schema, "schema.pg")
-    return Graph.create(uri, source, actor=actor, runtime=runtime or runtime_from(os.environ))
+    settings = runtime or runtime_from(os.environ)
+    return Graph.create(place(uri), schema_source(schema), actor=actor, runtime=settings)
 
 
 def open_graph(
-    uri: str, *, read_only: bool = False, keep_derived: bool | None = None, runtime: Runtime | None = None
+    uri: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    keep_derived: bool | None = None,
+    runtime: Runtime | None = None,
 ) -> Graph:
     """Open a graph that exists.
 
@@ -63,12 +70,12 @@ def open_graph(
         BadUriError: No graph can be stored at such an address.
     """
     settings = runtime or runtime_from(os.environ)
-    return Graph.open(uri, is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
+    return Graph.open(place(uri), is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
 
 
 def clone_graph(
-    source: str,
-    target: str,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     *,
     branches: Sequence[str] | None = None,
     progress: "Callable[[CloneProgress], None] | None" = None,
@@ -93,12 +100,12 @@ def clone_graph(
         CloneBusyError: Somebody else is making a clone there.
         NestedPlacesError: One of the places is inside of the other.
     """
-    graph = Graph.open(source, is_read_only=True, runtime=runtime or runtime_from(os.environ))
+    graph = Graph.open(place(source, "source"), is_read_only=True, runtime=runtime or runtime_from(os.environ))
     return graph.clone(target, branches=branches, progress=progress)
 
 
 def check_graph(
-    uri: str,
+    uri: str | os.PathLike[str],
     *,
     branch: str | None = None,
     quick: bool = False,
@@ -112,12 +119,12 @@ def check_graph(
         NotAGraphError: There is nothing that ever was a graph.
         BadUriError: No graph can be stored at such an address.
     """
-    graph = Graph(unopened_session(uri, runtime or runtime_from(os.environ)))
+    graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
     return graph.check(branch=branch, quick=quick, deep=deep, progress=progress)
 
 
 def repair_graph(
-    uri: str,
+    uri: str | os.PathLike[str],
     *,
     confirm: bool = False,
     force: bool = False,
@@ -133,7 +140,7 @@ def repair_graph(
         NotAGraphError: There is nothing that ever was a graph.
         BadUriError: No graph can be stored at such an address.
     """
-    graph = Graph(unopened_session(uri, runtime or runtime_from(os.environ)))
+    graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
     return graph.repair(confirm=confirm, force=force, deep=deep, branch=branch, actor=actor, message=message)
 
 

@@ -73,6 +73,11 @@ class Budget:
         """How long it may still run; infinite without a deadline."""
         return math.inf if self._deadline is None else max(0.0, self._deadline - self._clock.monotonic())
 
+    @property
+    def memory_bytes(self) -> float:
+        """How much memory it may use in all; infinite without a limit."""
+        return math.inf if self._memory is None else self._memory
+
     def sleep(self, seconds: float) -> None:
         """Wait, but not beyond the deadline, nor long after `cancel`: then as `check`."""
         end = self._clock.monotonic() + seconds

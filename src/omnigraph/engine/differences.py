@@ -13,13 +13,23 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.row_places import Fills, Piece, all_places, differing_places, differs_from, rows_at
 from omnigraph.engine.writing.blobs import slices
+from omnigraph.schema.aliases import Aliases
 from omnigraph.schema.arrow import ID, identity_from_arrow
 from omnigraph.schema.catalog import UNASSIGNED
 from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of, one_array, places_among
 from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.hashing import hashes_of
 
-__all__ = ["COMPARED_ROWS", "Differences", "Updated", "difference_parts", "differences", "rows_at", "updated_rows"]
+__all__ = [
+    "COMPARED_ROWS",
+    "Differences",
+    "Updated",
+    "column_twins",
+    "difference_parts",
+    "differences",
+    "rows_at",
+    "updated_rows",
+]
 
 COMPARED_ROWS = 8_192
 """How many rows of each version are held at once while their values are compared."""
@@ -64,12 +74,15 @@ def differences(before: Table, after: Table, fills: Fills | None = None) -> Diff
     return _matched(old, _ids(before, old), new, _ids(after, new))
 
 
-def difference_parts(before: Table, after: Table, fills: Fills | None = None) -> Iterator[Differences]:
+def difference_parts(
+    before: Table, after: Table, fills: Fills | None = None, same: Aliases | None = None
+) -> Iterator[Differences]:
     """As `differences`, in parts of a bounded size that have no id in common, always in the same order.
 
-    Most often there is one part. With `fills`, what a new schema brought is no difference: see `differing_places`.
+    Most often there is one part. With `fills`, what a new schema brought is no difference, and `same` are identities
+    of columns that stand for others: see `differing_places`.
     """
-    old, new = differing_places(before, after, fills)
+    old, new = differing_places(before, after, fills, same)
     rows = sum(piece.count for piece in (*old, *new))
     if not old or not new:
         yield from _one_sided(before, old, is_new=False) if old else _one_sided(after, new, is_new=True)
@@ -144,7 +157,7 @@ def updated_rows(
     and a new one where it says something else than what fills it. Blobs are shown by their descriptions, and read only
     where their sizes are equal.
     """
-    twins = _twins(before, after) if twins is None else twins
+    twins = column_twins(before, after) if twins is None else twins
     lost = [name for name in before.schema.names if name not in twins.values()] if fills is None else []
     for start in range(0, len(found.later), COMPARED_ROWS):
         some = slice(start, start + COMPARED_ROWS)
@@ -182,18 +195,22 @@ def _by_id(ids: pa.Array, rows: Positions) -> Positions:
     return rows[np.asarray(order.to_numpy(), np.int64)]
 
 
-def _twins(before: Table, after: Table) -> dict[str, str]:
+def column_twins(before: Table, after: Table, same: Aliases | None = None) -> dict[str, str]:
     """By column of the later version, what it is called in the earlier one, if that has it.
 
-    A column is known by the identity of its property. Not by its number: branches that grew apart give one number to
-    different columns. What has no partner is the same when it has the same name and type.
+    A column is known by the identity of its property, or by the one that stands for it in `same`. Not by its number:
+    branches that grew apart give one number to different columns. What has no partner is the same when it has the same
+    name and type.
     """
-    known = {identity_from_arrow(field): field.name for field in before.schema}
-    found = {
-        field.name: known[identity]
-        for field in after.schema
-        if (identity := identity_from_arrow(field)) != UNASSIGNED and identity in known
-    }
+    aliases = same or {}
+    identities = {field.name: identity_from_arrow(field) for field in before.schema}
+    known = {aliases.get(identity, identity): name for name, identity in identities.items()}
+    found = {}
+    for field in after.schema:
+        identity = identity_from_arrow(field)
+        identity = aliases.get(identity, identity)
+        if identity != UNASSIGNED and identity in known:
+            found[field.name] = known[identity]
     left = {field.name: field.type for field in before.schema if field.name not in found.values()}
     others = (field for field in after.schema if field.name not in found)
     return {**found, **{field.name: field.name for field in others if left.get(field.name) == field.type}}

@@ -200,6 +200,18 @@ class Compact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Rows of which nothing that is read later tells them apart become one, their weights summed if they count."""
+
+    number: int
+    values: tuple[Expr, ...]
+    """All that is read later of the variables that are bound."""
+    types: tuple[tuple[str, str], ...]
+    counts: bool
+    rows: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nothing:
     """No row can match."""
 
@@ -207,7 +219,7 @@ class Nothing:
     rows: float = 0.0
 
 
-Step: TypeAlias = Scan | Expand | Check | Close | Filter | Product | Join | AntiJoin | Compact | Nothing
+Step: TypeAlias = Scan | Expand | Check | Close | Filter | Product | Join | AntiJoin | Compact | Merge | Nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What a query answers: its rows, fetched when they are asked for, of the one snapshot that it read."""
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ import pyarrow as pa
 
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.output.finish import Answer
-from omnigraph.engine.result_files import ResultFormat, chosen_format, json_objects, write_batches
+from omnigraph.engine.result_files import ResultFormat, chosen_format, json_objects, opened, write_batches
+from omnigraph.engine.result_html import html_table
 from omnigraph.errors import Kind, OmnigraphError
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.query_name!r}, {self.row_count} rows, columns {', '.join(self.columns)})"
+
+    _repr_html_ = html_table
 
     @property
     def schema(self) -> pa.Schema:
@@ -191,13 +195,15 @@ class Result:
         """Always true: a result without rows is a result."""
         return True
 
-    def write(self, out: BinaryIO, format: ResultFormat | str) -> None:
-        """Write all rows to a file or stream that was opened for bytes, and leave it open; never all held at once.
+    def write(self, out: BinaryIO | str | os.PathLike[str], format: ResultFormat | str) -> None:
+        """Write all rows to a path, or to a file or stream for bytes, which is left open; never all held at once.
 
         Raises:
             ResultFormatError: There is no such format.
         """
-        write_batches(self.schema, self.batches(), chosen_format(format), out)
+        chosen = chosen_format(format)
+        with opened(out) as file:
+            write_batches(self.schema, self.batches(), chosen, file)
 
 
 def _whole(result: Result, budget: Budget) -> pa.Table:

@@ -1,7 +1,10 @@
 """A result as bytes that other programs read: JSON lines, CSV, Arrow, Parquet; batch by batch."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 from typing import BinaryIO, assert_never
 
 import msgspec
@@ -79,6 +82,23 @@ def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: 
                     writer.write_batch(batch)
         case _:
             assert_never(format)
+
+
+@contextmanager
+def opened(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """What to write to. A path becomes a file that has its name when all of it is written, and not before."""
+    if not isinstance(out, str | os.PathLike):
+        yield out
+        return
+    target = Path(out)
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 # --- JSON ------------------------------------------------------------------------------------------------

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of
+from omnigraph.schema.aliases import Aliases
+from omnigraph.schema.arrow import identity_from_arrow
+from omnigraph.schema.catalog import UNASSIGNED
+from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of, repeated
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table
 
 Fills = Mapping[str, pa.Scalar | None]
@@ -49,27 +52,42 @@ def all_places(pieces: Sequence[Piece]) -> Positions:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def differing_places(before: Table, after: Table, fills: Fills | None = None) -> tuple[list[Piece], list[Piece]]:
+def differing_places(
+    before: Table, after: Table, fills: Fills | None = None, same: Aliases | None = None
+) -> tuple[list[Piece], list[Piece]]:
     """Where rows lie that the other version may not have in the same place: of the earlier one, and of the later one.
 
     With `fills`, what a new schema brought does not count: a fragment that has only got more columns holds the same
-    rows, but for those that say something else in a new column than what fills it.
+    rows, but for those that say something else in a new column than what fills it. Without, a row counts that has a
+    value in a column which only one version has, also where a column was taken out of the schema and left in the files.
+    `same` are identities of columns that stand for others.
     """
-    old, new = _laid_out(before), _laid_out(after)
+    old, new = before.fragments(), after.fragments()
     if before.path != after.path:
-        return [one.whole for one in old], [one.whole for one in new]
-    places = {name: at for at, one in enumerate(old) for name in _names(one.fragment, fills)}
-    mine: dict[int, Piece] = {at: one.whole for at, one in enumerate(old)}
+        return [_laid_out(before, at).whole for at in range(len(old))], [
+            _laid_out(after, at).whole for at in range(len(new))
+        ]
+    asked = _Asked({}, {} if fills is None else fills)
+    if fills is None:
+        asked = _Asked(_without_twin(before, after, same or {}), _without_twin(after, before, same or {}))
+    places = {name: at for at, one in enumerate(old) for name in _names(one, fills)}
+    left: dict[int, Piece | None] = dict.fromkeys(range(len(old)))
+    """Fragments of the earlier version that hold something else, or that the later one has not: then None."""
     theirs: list[Piece] = []
-    for one in new:
-        at = next((places[name] for name in _names(one.fragment, fills) if name in places), None)
+    for number, one in enumerate(new):
+        at = next((places[name] for name in _names(one, fills) if name in places), None)
         if at is None:
-            theirs.append(one.whole)
+            theirs.append(_laid_out(after, number).whole)
             continue
-        own, other = _compared(before, old[at], after, one, fills)
-        mine[at] = own
+        there = old[at]
+        is_read = bool(asked.before or asked.after) and (fills is None or there.files != one.files)
+        if there.deletions == one.deletions and not is_read:  # most are alike: nothing is made for them
+            left.pop(at, None)
+            continue
+        left[at], other = _compared(before, at, after, number, asked if is_read else None)
         theirs.append(other)
-    return [piece for _, piece in sorted(mine.items()) if piece.count], [piece for piece in theirs if piece.count]
+    mine = [piece or _laid_out(before, at).whole for at, piece in sorted(left.items())]
+    return [piece for piece in mine if piece.count], [piece for piece in theirs if piece.count]
 
 
 def offsets_in(table: Table, fragment: Fragment) -> Positions:
@@ -86,18 +104,17 @@ def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = 
     Where rows were deleted, Lance walks a fragment for each row that it is asked for: there, and where rows lie close
     together, runs of rows are read.
     """
-    laid_out = _laid_out(table)
-    starts = np.array([one.start for one in laid_out], np.int64)
+    fragments, starts = table.fragments(), table.living_starts()
     at = np.searchsorted(starts, positions, side="right") - 1
     asked = np.unique(at)
-    if not any(laid_out[number].fragment.deleted for number in asked) and not _is_dense(positions):
+    if not any(fragments[number].deleted for number in asked) and not _is_dense(positions):
         return table.take(pa.array(positions), columns)
-    living = [laid_out[number].living for number in asked]
-    moved = np.zeros(len(laid_out), np.int64)
+    living = [fragments[number].rows - fragments[number].deleted for number in asked]
+    moved = np.zeros(len(fragments), np.int64)
     moved[asked] = np.concatenate(([0], np.cumsum(living)))[:-1]
     wanted = positions - starts[at] + moved[at]
     order = np.argsort(wanted, kind="stable")
-    numbers = [laid_out[number].fragment.number for number in asked]
+    numbers = [fragments[number].number for number in asked]
     parts: list[pa.RecordBatch] = []
     for run in _runs(wanted[order]):
         parts += _run_rows(table, numbers, run, columns)
@@ -148,13 +165,9 @@ class _LaidOut:
         return Piece(self.start, len(found), found, self.fragment.number)
 
 
-def _laid_out(table: Table) -> list[_LaidOut]:
-    found: list[_LaidOut] = []
-    start = 0
-    for fragment in table.fragments():
-        found.append(_LaidOut(fragment, start))
-        start += fragment.rows - fragment.deleted
-    return found
+def _laid_out(table: Table, at: int) -> _LaidOut:
+    """One of the fragments of a version."""
+    return _LaidOut(table.fragments()[at], int(table.living_starts()[at]))
 
 
 def _names(fragment: Fragment, fills: Fills | None) -> Sequence[object]:
@@ -162,25 +175,46 @@ def _names(fragment: Fragment, fills: Fills | None) -> Sequence[object]:
     return [fragment.files] if fills is None else fragment.files
 
 
-def _compared(before: Table, old: _LaidOut, after: Table, new: _LaidOut, fills: Fills | None) -> tuple[Piece, Piece]:
-    """The places of one fragment at which its two versions may differ."""
-    is_filled = bool(fills) and old.fragment.files != new.fragment.files
-    if old.fragment.deletions == new.fragment.deletions and not is_filled:
-        return Piece(old.start, 0), Piece(new.start, 0)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Columns that only one of two versions has, and what a row says in them that does not count."""
+
+    before: Fills
+    after: Fills
+
+
+def _without_twin(table: Table, other: Table, same: Aliases) -> Fills:
+    """The columns of a version that another one has not; in these, a null is nothing."""
+    known = {_known_as(field, same) for field in other.schema}
+    return {field.name: None for field in table.schema if _known_as(field, same) not in known}
+
+
+def _known_as(field: pa.Field, same: Aliases) -> int | str:
+    """The identity of a column's property; of a column that is none, its name."""
+    identity = identity_from_arrow(field)
+    return str(field.name) if identity == UNASSIGNED else same.get(identity, identity)
+
+
+def _compared(before: Table, at: int, after: Table, number: int, asked: _Asked | None) -> tuple[Piece, Piece]:
+    """The places of one fragment at which its two versions may differ: for their deletions, and for what is asked."""
+    old, new = _laid_out(before, at), _laid_out(after, number)
     mine, theirs = offsets_in(before, old.fragment), offsets_in(after, new.fragment)
     differs_in_old, differs_in_new = np.ones((2, new.fragment.rows), np.bool_)
     differs_in_old[theirs] = False
     differs_in_new[mine] = False
-    if is_filled:
-        said = _said_otherwise(after, new.fragment, fills or {})
-        differs_in_old[said] = True
-        differs_in_new[said] = True
+    if asked is not None:
+        for table, fragment, fills in ((before, old.fragment, asked.before), (after, new.fragment, asked.after)):
+            said = _said_otherwise(table, fragment, fills)
+            differs_in_old[said] = True
+            differs_in_new[said] = True
     return old.chosen(differs_in_old[mine]), new.chosen(differs_in_new[theirs])
 
 
 def _said_otherwise(table: Table, fragment: Fragment, fills: Fills) -> Positions:
-    """The offsets of a fragment's living rows that say something else in a new column than what fills it."""
+    """The offsets of a fragment's living rows that say something else in one of these columns than what fills it."""
     found: list[Positions] = []
+    if not fills:
+        return np.empty(0, np.int64)
     for batch in table.batches(list(fills), fragments=[fragment.number], with_address=True):
         differs = np.zeros(batch.num_rows, np.bool_)
         for name, fill in fills.items():
@@ -194,5 +228,5 @@ def differs_from(column: pa.Array, fill: pa.Scalar | None) -> Mask:
     """Row by row, whether a column says something else than a value."""
     if fill is None or not fill.is_valid:
         return mask_of(column.is_valid())
-    differs: Mask = ~are_equal(column, pa.repeat(fill, len(column)).cast(column.type))
+    differs: Mask = ~are_equal(column, repeated(fill, len(column)).cast(column.type))
     return differs

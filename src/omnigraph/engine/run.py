@@ -8,14 +8,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
-from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates, cut_by, cuts
+from omnigraph.engine.flow import Flow
+from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates
 from omnigraph.engine.operators.close import close
 from omnigraph.engine.operators.combine import Matched, join, matched, product
 from omnigraph.engine.operators.compact import compact
 from omnigraph.engine.operators.expand import Closing, expand, held, is_closed_by, towards
 from omnigraph.engine.operators.links import Links
+from omnigraph.engine.operators.parts import Collected
 from omnigraph.engine.operators.values import BindingValues, truths
 from omnigraph.engine.operators.weights import checked, multiplied, packed
+from omnigraph.engine.output.distinct import merged_rows
+from omnigraph.engine.output.finish import Answer, bounds, finish
+from omnigraph.engine.output.keeping import Keeping
+from omnigraph.engine.output.kept_groups import KeptGroups
+from omnigraph.engine.output.projection import Frame
 from omnigraph.engine.plan import (
     SEED,
     AntiJoin,
@@ -26,6 +33,7 @@ from omnigraph.engine.plan import (
     Filter,
     Join,
     Link,
+    Merge,
     Node,
     Nothing,
     PhysicalPlan,
@@ -36,29 +44,66 @@ from omnigraph.engine.plan import (
 from omnigraph.engine.predicates import evaluate_over, shared_type
 from omnigraph.engine.reading import Reading
 from omnigraph.query.expr import EdgeRef, Expr, Identity, Meta, NodeRef, variables
+from omnigraph.query.ir import ReadQuery
 from omnigraph.schema.types import ValueType
 
 _UNIT = Bindings({}, 1)
 
 
+def answer(query: ReadQuery, plan: PhysicalPlan, reading: Reading, *, chunk_rows: int = CHUNK_ROWS) -> Answer:
+    """The rows of a query, not fetched yet; of matches that are many, only what they are made of is ever held.
+
+    Raises:
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: It would use more than it may.
+        CountOverflowError: There are more matches than 64 bits count.
+        AggregateOverflowError: A count or sum is too large for its type.
+    """
+    chunk_rows = _at_once(reading, chunk_rows)
+    _, last = bounds(query, reading.inputs)
+    sink: KeptGroups | Keeping
+    if query.grouping is not None:
+        sink = KeptGroups(query, query.grouping, reading, last, counts=plan.counts, chunk_rows=chunk_rows)
+    else:
+        sink = Keeping(query, reading, last, chunk_rows=chunk_rows)
+    run = _Run(reading, chunk_rows)
+    try:
+        Flow(run, sink, counts=plan.counts).run(plan.steps, _UNIT)
+        found = sink.found()
+    finally:
+        run.end()
+        reading.let_go()
+    return finish(query, _matches(plan, found) if isinstance(found, Bindings) else found, reading)
+
+
 def solve(plan: PhysicalPlan, reading: Reading, *, chunk_rows: int = CHUNK_ROWS) -> Bindings:
-    """The matches of the plan's pattern, as positions of its variables.
+    """All matches of the plan's pattern, as positions of its variables.
 
     Raises:
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: It would use more than it may.
         CountOverflowError: There are more matches than 64 bits count.
     """
-    run = _Run(reading, chunk_rows)
+    run = _Run(reading, _at_once(reading, chunk_rows))
     try:
         found = run.steps(plan.steps, _UNIT, counts=plan.counts)
     finally:
         run.end()
         reading.let_go()
+    return _matches(plan, found)
+
+
+def _matches(plan: PhysicalPlan, found: Bindings) -> Bindings:
     columns = {name: found.columns.get(name, _NO_ROWS) for name in plan.variables}
     return Bindings(columns, found.size, checked(found.weight) if plan.counts else None)
 
 
+def _at_once(reading: Reading, chunk_rows: int) -> int:
+    """How many rows a step may make at once: fewer with a small budget."""
+    return int(min(chunk_rows, max(reading.budget.memory_bytes // _BYTES_OF_A_ROW, _LEAST_ROWS)))
+
+
 _NO_ROWS = np.zeros(0, np.int64)
+_BYTES_OF_A_ROW, _LEAST_ROWS = 256, 1 << 12
+"""What is made of a row while it goes through the steps takes about so much."""
 
 
 class _Run:
@@ -68,93 +113,37 @@ class _Run:
         self.reading, self.chunk_rows = reading, chunk_rows
         self._candidates: dict[int, Candidates] = {}
         self._links: dict[int, Links] = {}
-        self._solved: dict[int, Bindings] = {}
-        self._matched: tuple[Join, Bindings, Matched] | None = None
+        self.solved: dict[int, Bindings] = {}
+        self.matched: tuple[Join, Bindings, Matched] | None = None
 
     def end(self) -> None:
         """Let go of what was kept, which refers to the run itself: else all that it read waits for the collector."""
         self._candidates.clear()
         self._links.clear()
-        self._solved.clear()
-        self._matched = None
+        self.solved.clear()
+        self.matched = None
 
     def steps(self, steps: tuple[Step, ...], bindings: Bindings, *, counts: bool) -> Bindings:
-        """Run steps one after the other; a step that would make too many rows runs once for each part of its input."""
-        budget, is_own, place = self.reading.budget, False, 0
-        while place < len(steps):
-            step = steps[place]
-            parts = self._parts(step, bindings, counts=counts)
-            if len(parts) > 1:
-                found = self._in_parts(steps[place:], bindings, parts, counts=counts)
-                budget.release(held(bindings) if is_own else 0)
-                return found
-            closing = self._closing(step, steps[place + 1 : place + 2])
-            made = self._step(step, bindings, closing, counts=counts)
-            place += 1 if closing is None else 2
-            budget.claim(held(made), "the matches of the pattern")
-            budget.release(held(bindings) if is_own else 0)
-            bindings, is_own = made, True
-            if not bindings.size:
-                return Bindings({}, 0, np.zeros(0, np.int64) if counts else None)
-        return bindings
+        """Run steps one after the other, and hold all that they make."""
+        last = steps[-1] if steps else None
+        found = Collected(self.reading.budget, last, counts=counts, chunk_rows=self.chunk_rows)
+        Flow(self, found, counts=counts).run(steps, bindings)
+        return found.bindings()
 
-    def _in_parts(
-        self, steps: tuple[Step, ...], bindings: Bindings, parts: list[tuple[int, int]], *, counts: bool
-    ) -> Bindings:
-        last = steps[-1]
-        is_one_enough = isinstance(last, Compact) and not last.keep and not last.counts
-        found: list[Bindings] = []
-        for part in parts:
-            found.append(self.steps(steps, _rows(bindings, *part), counts=counts))
-            if is_one_enough and found[-1].size:
-                break
-        return self._together(found, last)
-
-    def _parts(self, step: Step, bindings: Bindings, *, counts: bool) -> list[tuple[int, int]]:
-        """The ranges of rows that a step takes at once; one when it takes all of them."""
-        if bindings.size < 2:
-            return []
-        if isinstance(step, Expand):
-            ends = cuts(self._links_of(step.link), bindings.columns[step.source], self.chunk_rows)
-        elif isinstance(step, Close | Filter) and bindings.size > self.chunk_rows:
-            ends = [*range(self.chunk_rows, bindings.size, self.chunk_rows), bindings.size]
-        elif isinstance(step, Product):
-            at_once = max(1, self.chunk_rows // max(self._inner(step, counts=counts).size, 1))
-            ends = [*range(at_once, bindings.size, at_once), bindings.size]
-        elif isinstance(step, Join) and bindings.size * self._inner(step, counts=counts).size > self.chunk_rows:
-            ends = cut_by(self._matches(step, bindings, counts=counts).counts, self.chunk_rows)
-        else:
-            return []
-        return list(zip([0, *ends[:-1]], ends, strict=True))
-
-    def _together(self, parts: list[Bindings], last: Step) -> Bindings:
-        filled = [part for part in parts if part.size]
-        if len(filled) < 2:
-            return filled[0] if filled else parts[0]
-        budget, needed = self.reading.budget, sum(map(held, filled))
-        budget.claim(needed, "the matches of the pattern")
-        columns = {name: np.concatenate([part.columns[name] for part in filled]) for name in filled[0].columns}
-        weights = [part.weight for part in filled]
-        weight = None if any(w is None for w in weights) else np.concatenate([w for w in weights if w is not None])
-        found = Bindings(columns, sum(part.size for part in filled), weight)
-        if isinstance(last, Compact):
-            found = compact(found, last.keep, counts=last.counts)
-        budget.release(2 * needed - held(found))  # the parts, and what was put together of them
-        return found
-
-    def _closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
+    def closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
         """The condition behind a hop that can be asked together with it."""
         if not then or not isinstance(step, Expand):
             return None
         (condition,) = then
         if not isinstance(condition, Close):
             return None
-        links = self._links_of(condition.link)
+        links = self.links_of(condition.link)
         if not is_closed_by(step, condition, links):
             return None
         return condition, towards(condition, step.node.variable, links)
 
-    def _step(self, step: Step, bindings: Bindings, closing: Closing | None, *, counts: bool) -> Bindings:
+    def step(self, step: Step, bindings: Bindings, closing: Closing | None, *, counts: bool) -> Bindings:
+        """Run one step, together with the condition behind it if there is one; measured, if that is asked for."""
         self.reading.budget.check()
         trace = self.reading.trace
         if trace is None:
@@ -174,25 +163,34 @@ class _Run:
                 return self._scan(step, counts=counts)
             case Expand():
                 candidates = self._candidates_of(step.node, counts=counts)
-                return expand(step, bindings, self._links_of(step.link), candidates, budget, closing)
+                return expand(step, bindings, self.links_of(step.link), candidates, budget, closing)
             case Check():
                 return self._check(step, bindings, counts=counts)
             case Close():
-                return close(step, bindings, self._links_of(step.link), budget)
+                return close(step, bindings, self.links_of(step.link), budget)
             case Filter():
                 return self._filter(step, bindings)
             case Product():
-                return product(bindings, self._inner(step, counts=counts), budget)
+                return product(bindings, self.inner(step, counts=counts), budget)
             case Join():
                 return self._join(step, bindings, counts=counts)
             case AntiJoin():
                 return bindings.take(self._is_absent(step, bindings))
             case Compact():
                 return compact(bindings, step.keep, counts=step.counts)
+            case Merge():
+                return self._merge(step, bindings)
             case Nothing():
                 return Bindings({}, 0)
             case _:
                 assert_never(step)
+
+    def _merge(self, step: Merge, bindings: Bindings) -> Bindings:
+        needed = bindings.size * 8 * (len(step.values) + 3)
+        self.reading.budget.claim(needed, f"comparing {bindings.size:,} rows")
+        found = merged_rows(Frame(bindings, dict(step.types), self.reading), step.values, counts=step.counts)
+        self.reading.budget.release(needed)
+        return found
 
     def _scan(self, step: Scan, *, counts: bool) -> Bindings:
         found, weight = self._candidates_of(step.node, counts=counts).all()
@@ -216,23 +214,23 @@ class _Run:
         return bindings
 
     def _join(self, step: Join, bindings: Bindings, *, counts: bool) -> Bindings:
-        other = self._inner(step, counts=counts)
+        other = self.inner(step, counts=counts)
         if not other.size or not bindings.size:
             return Bindings({}, 0)
-        return join(bindings, other, self._matches(step, bindings, counts=counts), self.reading.budget)
+        return join(bindings, other, self.matches(step, bindings, counts=counts), self.reading.budget)
 
-    def _matches(self, step: Join, bindings: Bindings, *, counts: bool) -> Matched:
+    def matches(self, step: Join, bindings: Bindings, *, counts: bool) -> Matched:
         """Which rows of the two parts a join puts together; asked before it is cut in parts, and when it is made."""
-        if self._matched is not None and self._matched[0] is step and self._matched[1] is bindings:
-            return self._matched[2]
-        other, types = self._inner(step, counts=counts), dict(step.types)
+        if self.matched is not None and self.matched[0] is step and self.matched[1] is bindings:
+            return self.matched[2]
+        other, types = self.inner(step, counts=counts), dict(step.types)
         if _is_same_row(step, types):
             keys = _positions(step.left, bindings), _positions(step.right, other)
         else:
             shared = shared_type(_value_type(step.left), _value_type(step.right))
             keys = self._keys(step.left, bindings, types, shared), self._keys(step.right, other, types, shared)
         found = matched(*keys)
-        self._matched = (step, bindings, found)
+        self.matched = (step, bindings, found)
         return found
 
     def _keys(self, expr: Expr, bindings: Bindings, types: Mapping[str, str], shared: pa.DataType) -> pa.Array:
@@ -265,11 +263,11 @@ class _Run:
             actual.bytes += found.nbytes
             return found
 
-    def _inner(self, step: Product | Join, *, counts: bool) -> Bindings:
+    def inner(self, step: Product | Join, *, counts: bool) -> Bindings:
         """The other part of the pattern, solved once."""
-        found = self._solved.get(step.number)
+        found = self.solved.get(step.number)
         if found is None:
-            found = self._solved[step.number] = self.steps(step.steps, _UNIT, counts=counts)
+            found = self.solved[step.number] = self.steps(step.steps, _UNIT, counts=counts)
         return found
 
     def _candidates_of(self, node: Node, *, counts: bool) -> Candidates:
@@ -279,7 +277,8 @@ class _Run:
             self._candidates[id(node)] = found
         return found
 
-    def _links_of(self, link: Link) -> Links:
+    def links_of(self, link: Link) -> Links:
+        """The edges of a hop."""
         found = self._links.get(id(link))
         if found is None:
             found = self._links[id(link)] = Links(link, self.reading)
@@ -300,12 +299,6 @@ def _distinct(columns: list[Positions]) -> tuple[NDArray[np.int64] | None, NDArr
         return np.flatnonzero(is_first), np.cumsum(is_first) - 1
     _, first, rows = np.unique(keys, return_index=True, return_inverse=True)
     return first, rows
-
-
-def _rows(bindings: Bindings, begin: int, end: int) -> Bindings:
-    """A range of rows, nothing copied."""
-    columns = {name: column[begin:end] for name, column in bindings.columns.items()}
-    return Bindings(columns, end - begin, None if bindings.weight is None else bindings.weight[begin:end])
 
 
 def _is_same_row(step: Join, types: Mapping[str, str]) -> bool:

@@ -16,6 +16,9 @@ class GraphBranches:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    def __repr__(self) -> str:
+        return f"GraphBranches({self._session.uri!r})"
+
     def list(self) -> "list[Branch]":
         """All branches, main first and the others by name."""
         return verbs.branch.list_branches(self._session)

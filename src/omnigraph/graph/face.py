@@ -14,6 +14,7 @@ from omnigraph.engine.result import Result
 from omnigraph.graph import verbs
 from omnigraph.graph.history import HistoryVerbs
 from omnigraph.graph.spark_door import distributed, reader_for, spark_room
+from omnigraph.graph.texts import parameters, query_source
 from omnigraph.graph.upkeep import UpkeepVerbs
 from omnigraph.lang.source import Source
 from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
@@ -142,9 +143,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             QueryTimeoutError, QueryMemoryError: It needs more than it may use.
         """
         call = QueryCall(
-            source=_source(source),
+            source=query_source(source),
             name=name,
-            params=params or {},
+            params=parameters(params),
             branch=branch,
             snapshot=snapshot,
             at=at,
@@ -199,9 +200,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             What `query` raises.
         """
         call = QueryCall(
-            source=_source(source),
+            source=query_source(source),
             name=name,
-            params=params or {},
+            params=parameters(params),
             branch=branch,
             snapshot=snapshot,
             at=at,
@@ -241,9 +242,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was done.
         """
         call = verbs.mutate.MutationCall(
-            source=_source(source),
+            source=query_source(source),
             name=name,
-            params=params or {},
+            params=parameters(params),
             actor=self._session.signer(actor),
             message=message,
             idempotency_key=idempotency_key,
@@ -398,7 +399,3 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         """
         state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
         return verbs.blob.read_blob(self._session, state, type_name, id, property)
-
-
-def _source(text: str | Source) -> Source:
-    return text if isinstance(text, Source) else Source(text, "query.gq")

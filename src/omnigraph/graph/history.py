@@ -3,6 +3,7 @@
 A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/verbs.py`.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.graph import verbs
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.tags import GraphTags
+from omnigraph.graph.texts import place, schema_source
 from omnigraph.lang.source import Source
 from omnigraph.ops.arguments import chosen
 from omnigraph.ops.session import Session
@@ -216,7 +218,7 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
         """
         session = self._session.on(branch)
-        return verbs.schema_apply.plan_schema(session, _schema(schema), allows_data_loss=allow_data_loss)
+        return verbs.schema_apply.plan_schema(session, schema_source(schema), allows_data_loss=allow_data_loss)
 
     def apply_schema(
         self,
@@ -241,7 +243,7 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
         """
         call = verbs.schema_apply.SchemaCall(
-            source=_schema(schema),
+            source=schema_source(schema),
             actor=self._session.signer(actor),
             message=message,
             allows_data_loss=allow_data_loss,
@@ -250,7 +252,7 @@ class HistoryVerbs:
 
     def clone(
         self,
-        target: str,
+        target: str | os.PathLike[str],
         *,
         branches: Sequence[str] | None = None,
         progress: "Callable[[CloneProgress], None] | None" = None,
@@ -264,8 +266,6 @@ class HistoryVerbs:
             PlaceTakenError, CloneBusyError, NestedPlacesError: The clone can't be there.
         """
         names = None if branches is None else tuple(branches)
-        return verbs.clone.clone(self._session, verbs.clone.CloneCall(target=target, branches=names, progress=progress))
-
-
-def _schema(text: str | Source) -> Source:
-    return text if isinstance(text, Source) else Source(text, "schema.pg")
+        return verbs.clone.clone(
+            self._session, verbs.clone.CloneCall(target=place(target, "target"), branches=names, progress=progress)
+        )

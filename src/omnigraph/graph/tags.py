@@ -15,6 +15,9 @@ class GraphTags:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    def __repr__(self) -> str:
+        return f"GraphTags({self._session.uri!r})"
+
     def list(self) -> "list[Tag]":
         """All tags, by name."""
         return verbs.tag.list_tags(self._session)

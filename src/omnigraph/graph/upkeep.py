@@ -5,7 +5,7 @@ A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, 
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from omnigraph.graph import verbs
 from omnigraph.graph.spark_door import hands_for
@@ -27,6 +27,15 @@ class UpkeepVerbs:
     """What keeps a graph fast and sound, each verb one call into `ops`."""
 
     _session: Session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing has to be given back: memory goes with the handle. Here so that either door can stand in `with`."""
 
     def embed(  # noqa: PLR0913 - the choices of a run, all by name but the type
         self,

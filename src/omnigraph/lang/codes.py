@@ -110,6 +110,7 @@ LINT_CODES = _warnings(
     L102="an `@index` that a key or another index already gives",
     L103="a property whose name is a reserved word of the query language",
     L104="an `@embed` vector without `@index`: every search reads all rows",
+    L105="an annotation that nothing knows, and that is nearly one that is known",
     L201="a nullable property that no update sets",
     L202="a mutation without parameters",
     L203="a product of two unconnected bindings",

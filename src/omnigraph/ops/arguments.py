@@ -1,5 +1,6 @@
 """Arguments of calls from Python that are checked before anything is done."""
 
+from datetime import datetime
 from enum import Enum
 from typing import TypeVar
 
@@ -34,6 +35,14 @@ def chosen(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
     near = closest(value, names) if isinstance(value, str) else None
     hint = f"; did you mean `{near}`?" if near else ""
     raise BadArgumentError(argument, shown(value), f"it is one of {', '.join(names)}{hint}")
+
+
+def check_instant(argument: str, at: object) -> None:
+    """BadArgumentError unless it is a time with a zone: without one, nobody knows which instant is meant."""
+    if isinstance(at, datetime) and at.utcoffset() is not None:
+        return
+    told = f"`{at}` without a zone" if isinstance(at, datetime) else f"of type {type(at).__name__}"
+    raise BadArgumentError(argument, told, "it is a time with a zone, such as datetime(2026, 1, 31, 12, tzinfo=UTC)")
 
 
 def check_max_errors(max_errors: object, *, has_directory: bool) -> None:

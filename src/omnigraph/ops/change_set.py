@@ -17,9 +17,9 @@ from omnigraph.engine.migrating.changes import TypeChange
 from omnigraph.engine.row_places import Fills
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.diff import types_of
-from omnigraph.ops.row_changes import Changes, Document, Pair, TypeCounts, encode, name_of, without_zeros
+from omnigraph.ops.row_changes import Changes, Document, Pair, TypeCounts, encode, without_zeros
+from omnigraph.ops.schema_change import SchemaChange
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.schema.values import to_json
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.handles import PinUnreadableError
 
@@ -41,43 +41,6 @@ class ChangeUnreadableError(OmnigraphError):
             f"what commit {self.commit_id} did to {self.table_key} can't be told: {self.reason}."
             " Whoever follows starts anew from a whole state: export a later snapshot, and go on behind its commit"
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaChange:
-    """An accepted schema that took the place of another, or of none: what became of types and properties."""
-
-    before: str | None
-    """The id of the schema that was there."""
-    after: str
-    added: tuple[AnyType, ...] = ()
-    dropped: tuple[AnyType, ...] = ()
-    lasting: tuple[TypeChange, ...] = ()
-    """Types that live on."""
-
-    def to_json(self) -> Document:
-        """What every door shows: types that were dropped and added, and those whose rows or name it changed."""
-        told: list[Document] = [{**name_of(type_), "change": "dropped"} for type_ in self.dropped]
-        told += [{**name_of(type_), "change": "added"} for type_ in self.added]
-        told += [document for one in self.lasting if (document := reshaped(one)) is not None]
-        return {"before": self.before, "after": self.after, "types": told}
-
-
-def reshaped(change: TypeChange) -> Document | None:
-    """What a new schema does to every row of a type; None when it is nothing."""
-    renamed = {old: new for new, old in change.old_names.items() if old != new}
-    added: Document = {p.name: to_json(p.type, p.default) for p in change.added()}
-    dropped = [p.name for p in change.dropped()]
-    if not (renamed or added or dropped or change.is_renamed):
-        return None
-    return {
-        **name_of(change.new),
-        "change": "reshaped",
-        "previous": change.old.name,
-        "renamed": renamed,
-        "added": added,
-        "dropped": dropped,
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +189,16 @@ def change_set(
 ) -> ChangeSet:
     """What a commit changed: `schemas` and `catalogs` are those before and behind it. Nothing is read yet.
 
+    What is the same in both catalogs has one identity, also where a merge found out that two branches added the same.
     `tables` gives a table by its location and version. Those at the locations `unchanged` are known to say what they
     said before.
     """
     before, after = _pins(commit, catalogs)
+    places = {path: path for path in after if path in before}
     schema, lasting = None, {}
     if commit.schema_after is not None:
-        schema = _schema_change(commit, schemas, catalogs, before, after, asked)
+        places |= _moved(before, after)
+        schema = _schema_change(commit, schemas, catalogs, before, after, places, asked)
         lasting = {one.new.table_key: one for one in schema.lasting}
     if commit.is_maintenance:
         return ChangeSet(commit=commit, schema=schema)
@@ -246,16 +212,17 @@ def change_set(
             for path, pin in gone.items()
         ]
     for path, pin in after.items():
-        twin = before.get(path)
-        is_same = twin is not None and (twin.version == pin.version or path in skipped)
-        if is_same or not asked.has(path, pin.type, None if twin is None else twin.type):
+        place = places.get(path)
+        twin = None if place is None else before[place]
+        is_same = place == path and twin is not None and (twin.version == pin.version or path in skipped)
+        if is_same or not (asked.has(path, pin.type, None if twin is None else twin.type) or asked.has(place)):
             continue
         change = lasting.get(pin.type.table_key)
         pairs.append(
             Pair(
                 type=pin.type,
                 old_type=pin.type if twin is None else twin.type,
-                before=None if twin is None else tables(path, twin.version),
+                before=None if place is None or twin is None else tables(place, twin.version),
                 after=tables(path, pin.version),
                 fills=None if change is None else fills_of(change),
             )
@@ -277,25 +244,38 @@ def _pins(commit: Commit, catalogs: tuple[Catalog | None, Catalog]) -> tuple[dic
     return before, dict(left[key] for key in new if key in left)
 
 
+def _moved(before: Mapping[str, _Pin], after: Mapping[str, _Pin]) -> dict[str, str]:
+    """By the location behind a commit, that before it, of types whose table is another one.
+
+    Two branches added the same type, each with a table of its own, and a merge took one of them.
+    """
+    left = {pin.type.identity: path for path, pin in before.items() if path not in after}
+    fresh = {path: pin.type.identity for path, pin in after.items() if path not in before}
+    return {path: left[identity] for path, identity in fresh.items() if identity in left}
+
+
 def _schema_change(
     commit: Commit,
     schemas: tuple[str | None, str],
     catalogs: tuple[Catalog | None, Catalog],
     before: Mapping[str, _Pin],
     after: Mapping[str, _Pin],
+    places: Mapping[str, str],
     asked: Asked,
 ) -> SchemaChange:
-    """Tables tell who is who: one at the same location is the same type, and so is one that was not touched."""
+    """Tables tell who is who: one at the same place is the same type, and so is one that was not touched."""
     touched = {change.table_key for change in commit.changes}
     olds: Sequence[AnyType] = () if catalogs[0] is None else types_of(catalogs[0])
     untouched = {type_.table_key: type_ for type_ in olds if type_.table_key not in touched}
-    twins = {pin.type.table_key: before[path].type for path, pin in after.items() if path in before} | untouched
+    twins = {after[path].type.table_key: before[place].type for path, place in places.items()} | untouched
     lasting = [TypeChange(twins[one.table_key], one) for one in types_of(catalogs[1]) if one.table_key in twins]
     return SchemaChange(
         before=schemas[0],
         after=schemas[1],
-        added=tuple(pin.type for path, pin in after.items() if path not in before and asked.has(path, pin.type)),
-        dropped=tuple(pin.type for path, pin in before.items() if path not in after and asked.has(path, pin.type)),
+        added=tuple(pin.type for path, pin in after.items() if path not in places and asked.has(path, pin.type)),
+        dropped=tuple(
+            pin.type for path, pin in before.items() if path not in places.values() and asked.has(path, pin.type)
+        ),
         lasting=tuple(one for one in lasting if _is_asked(one, asked, after)),
     )
 

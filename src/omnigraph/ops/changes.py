@@ -25,6 +25,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.states import commit_named
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.policy import Action
+from omnigraph.schema.aliases import renumbered
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from omnigraph.telemetry import log as telemetry_log
@@ -163,6 +164,9 @@ class ChangeFeed:
         old, new = self._place.schema_id, commit.schema_after or self._place.schema_id
         assert new is not None  # noqa: S101 - the first commit brings a schema
         catalogs = None if old is None else self._schemas.catalog(head, old), self._schemas.catalog(head, new)
+        if commit.schema_after is not None:  # what two branches added alike has one identity since they were merged
+            same = head.snapshot.manifest.schema.same
+            catalogs = None if catalogs[0] is None else renumbered(catalogs[0], same), renumbered(catalogs[1], same)
         unchanged = put_back(session.log, head, commit)
         found = change_set(self._table, commit, (old, new), catalogs, self._asked, unchanged=unchanged)
         if found.pairs:  # what left all rows as they were can be told whatever was collected

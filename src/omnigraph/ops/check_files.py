@@ -232,10 +232,12 @@ def _unused(path: str, listing: Listing, needed: PinnedFiles, rules: Rules) -> I
     found = sort_table(path, listing.objects, needed, rules)
     garbage = [info for info in found.garbage if not info.key.startswith(f"{path}/_transactions/")]
     for code, told, objects in (
-        ("unused_files", "are in no commit", garbage),
-        ("foreign_object", "are no part of a table", found.strangers),
+        ("unused_files", "in no commit", garbage),
+        ("foreign_object", "no part of a table", found.strangers),
     ):
         if objects:
-            nbytes = sum(info.size for info in objects)
-            message = f"{len(objects)} files with {bytes_text(nbytes)} {told}, such as {objects[0].key}"
+            nbytes, first = sum(info.size for info in objects), objects[0].key
+            message = f"{len(objects)} files with {bytes_text(nbytes)} are {told}, such as {first}"
+            if len(objects) == 1:
+                message = f"{first} with {bytes_text(nbytes)} is {told}"
             yield Finding(code=code, thing=path, place=path, message=message, count=len(objects), nbytes=nbytes)

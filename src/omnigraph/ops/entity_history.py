@@ -21,13 +21,15 @@ from omnigraph.engine.migrating.changes import TypeChange
 from omnigraph.engine.one_row import Spot, row_in, spot_before, spot_in, what_changed
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
-from omnigraph.ops.change_set import fills_of, reshaped
+from omnigraph.ops.change_set import fills_of
 from omnigraph.ops.diff import types_of
 from omnigraph.ops.past_schemas import PastSchemas
 from omnigraph.ops.row_changes import Document, documents, name_of, shown_columns, shown_name
+from omnigraph.ops.schema_change import reshaped
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
 from omnigraph.policy import Action
+from omnigraph.schema.aliases import renumbered
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.dataset import Table
@@ -231,19 +233,25 @@ class _Walk:
 
     def _steps(self) -> Iterator[_Step]:
         """The commits that touched the table, newest first, to the one that made it."""
-        session, head = self._session, self._head
+        session, head, path = self._session, self._head, self._path
         is_collected = collected_of(session.log, head)
-        new: Catalog = session.catalog(head.snapshot)
+        same = head.snapshot.manifest.schema.same  # what two branches added alike has one identity since they merged
+        new = renumbered(session.catalog(head.snapshot), same)
         for commit, parent in pairwise(chain(session.log.history(head), [None])):
             assert commit is not None  # noqa: S101 - only the last one is none, and it is never first
             session.go_on()
-            old = new if commit.schema_before is None else self._schemas.catalog(head, commit.schema_before)
-            is_lost = any(purge.path == self._path for purge in commit.purged)
+            old = new
+            if commit.schema_before is not None:
+                old = renumbered(self._schemas.catalog(head, commit.schema_before), same)
+            is_lost = any(purge.path == path for purge in commit.purged)
             if is_lost or (parent is not None and is_collected(parent)):
                 yield _Step(commit, None, None, (old, new), is_end=True)
                 return
-            before = next((c for c in commit.changes if c.before is not None and _old_path(c) == self._path), None)
-            after = next((c for c in commit.changes if c.after is not None and c.path == self._path), None)
+            before = next((c for c in commit.changes if c.before is not None and _old_path(c) == path), None)
+            after = next((c for c in commit.changes if c.after is not None and c.path == path), None)
+            if before is None and after is not None and commit.schema_after is not None:
+                before = _earlier_table(commit, after, old, new)
+                path = path if before is None else _old_path(before)
             if before is not None or after is not None:
                 yield _Step(commit, before, after, (old, new))
                 if before is None:
@@ -308,7 +316,7 @@ class _Walk:
         """The table as a commit found it."""
         self._allow(step.commit)
         assert step.before is not None and step.before.before is not None  # noqa: PT018, S101 - asked only then
-        return Table(self._session.handles, self._path, int(step.before.before))
+        return Table(self._session.handles, _old_path(step.before), int(step.before.before))
 
     def near(self) -> str | None:
         """An id of the newest state that was likely meant."""
@@ -353,6 +361,16 @@ class _Walk:
 
 def _type(catalog: Catalog, table_key: str) -> AnyType:
     return next(one for one in types_of(catalog) if one.table_key == table_key)
+
+
+def _earlier_table(commit: Commit, after: PinChange, old: Catalog, new: Catalog) -> PinChange | None:
+    """The table that a type had before a commit, if that is another one than it left.
+
+    Two branches added the same type, each with a table of its own, and a merge took one of them.
+    """
+    identity = _type(new, after.table_key).identity
+    left = (change for change in commit.changes if change.before is not None)
+    return next((change for change in left if _type(old, change.table_key).identity == identity), None)
 
 
 def _reshaped_names(change: TypeChange) -> tuple[str, ...]:

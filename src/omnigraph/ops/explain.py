@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from omnigraph.commit.records import Snapshot
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.output.finish import finish
 from omnigraph.engine.plan import PhysicalPlan
 from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.planning.plan_text import plan_json, plan_text
-from omnigraph.engine.run import solve
+from omnigraph.engine.run import answer as answer_of
 from omnigraph.engine.trace import Trace
 from omnigraph.ops.query import QueryCall, begin, budget_of, snapshot_of
 from omnigraph.ops.session import Session
@@ -97,7 +96,7 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
         return Explained(query=planned, snapshot=snapshot, plan=plan)
     before = clock.monotonic()
     with runtime.telemetry.counting() as running:
-        answer = finish(planned, solve(plan, reading), reading)
+        answer = answer_of(planned, plan, reading)
     measured = Measured(
         rows=answer.size,
         seconds=clock.monotonic() - before,

@@ -42,6 +42,10 @@ def load_input(
     """
     if data is None and nodes is None and edges is None:
         raise BadArgumentError("data", "left out", "name what to load: graph JSONL, or rows by `nodes` and `edges`")
+    for argument, given in (("nodes", nodes), ("edges", edges)):
+        if given is not None and not isinstance(given, Mapping):
+            msg = f'`{argument}` has the rows of types by their names, such as {{"Person": "people.csv"}}'
+            raise TypeError(msg)
     maps = parse_maps(f"{target}={column}" for target, column in (columns or {}).items())
     typed = (
         *(_typed(name, one, maps.pop(name, {}), is_edge=False) for name, one in (nodes or {}).items()),
@@ -54,9 +58,14 @@ def load_input(
 
 
 def _graph(data: GraphData) -> Iterator[GraphSource]:
-    if isinstance(data, Mapping | bytes | bytearray | TextIOBase):
+    if isinstance(data, ArrowStream):
+        msg = f"a {type(data).__name__} holds rows of one type: give it by the type's name, as nodes={{TYPE: table}}"
+        raise TypeError(msg)
+    is_text = isinstance(data, str) and data.lstrip().startswith("{")
+    if is_text or isinstance(data, Mapping | bytes | bytearray | TextIOBase) or not _is_readable(data):
         what = "a text file" if isinstance(data, TextIOBase) else f"a {type(data).__name__}"
-        msg = f"graph JSONL is a path, a binary file or records, not {what}"
+        told = f"its text {shown(data)}; io.BytesIO makes a file of it" if is_text else what
+        msg = f"graph JSONL is a path, a binary file or records, not {told}"
         raise TypeError(msg)
     if _is_source(data):
         yield _source(cast("PathLike | BinaryIO", data))
@@ -74,6 +83,10 @@ def _graph(data: GraphData) -> Iterator[GraphSource]:
             msg = f"a list of graph JSONL holds paths and binary files, or records; not {shown(one)} beside {first!r}"
             raise TypeError(msg)
         yield _source(cast("PathLike | BinaryIO", one))
+
+
+def _is_readable(data: object) -> bool:
+    return _is_source(data) or isinstance(data, Iterable)
 
 
 def _is_source(data: object) -> bool:

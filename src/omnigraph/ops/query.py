@@ -10,11 +10,11 @@ import pyarrow as pa
 from omnigraph.commit.records import MAIN, Snapshot
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embedders.choose import query_embedding
-from omnigraph.engine.output.finish import Answer, bounds, finish
+from omnigraph.engine.output.finish import Answer, bounds
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.result import Result, Target
-from omnigraph.engine.run import solve
+from omnigraph.engine.run import answer as answer_of
 from omnigraph.engine.search.asked import check_asked
 from omnigraph.engine.trace import Trace
 from omnigraph.engine.view import View
@@ -70,7 +70,7 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     snapshot = snapshot_of(session, call)
     planned, reading = begin(session, call, snapshot, budget or budget_of(session, call))
     plan = session.plans.get(planned, snapshot, reading)
-    answer = finish(planned, solve(plan, reading), reading)
+    answer = answer_of(planned, plan, reading)
     return _result(session, call, snapshot, answer)
 
 

@@ -7,9 +7,10 @@ from typing import Literal, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from omnigraph.engine.differences import COMPARED_ROWS, difference_parts, rows_at, updated_rows
+from omnigraph.engine.differences import COMPARED_ROWS, column_twins, difference_parts, rows_at, updated_rows
 from omnigraph.engine.json_rows import json_column
 from omnigraph.engine.row_places import Fills
+from omnigraph.schema.aliases import Aliases
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.column_sets import Mask, Positions
@@ -97,6 +98,8 @@ class Pair:
     after: Table | None
     fills: Fills | None = None
     """If what a new schema brought to every row shall not count: the new properties, and what they were filled with."""
+    same: Aliases = field(default_factory=dict)
+    """Identities of columns that stand for others: two branches added the same."""
 
     def changes(self) -> Iterator[Changes]:
         """What differs, in the same order whoever asks; a bounded number of rows at once."""
@@ -107,10 +110,11 @@ class Pair:
                 for batch in table.batches(shown_columns(table), batch_rows=COMPARED_ROWS):
                     yield self._one_sided(pa.Table.from_batches([batch]), is_new=before is None)
             return
-        for found in difference_parts(before, after, self.fills):
+        twins = column_twins(before, after, self.same)
+        for found in difference_parts(before, after, self.fills, self.same):
             for rows in _taken(after, found.inserted):
                 yield self._one_sided(rows, is_new=True)
-            for updated in updated_rows(before, after, found, self.fills):
+            for updated in updated_rows(before, after, found, self.fills, twins):
                 yield Changes(
                     type=self.type,
                     old_type=self.old_type,
@@ -129,10 +133,11 @@ class Pair:
             counts.inserted += 0 if after is None else after.count()
             counts.deleted += 0 if before is None else before.count()
             return
-        for found in difference_parts(before, after, self.fills):
+        twins = column_twins(before, after, self.same)
+        for found in difference_parts(before, after, self.fills, self.same):
             counts.inserted += len(found.inserted)
             counts.deleted += len(found.deleted)
-            for updated in updated_rows(before, after, found, self.fills):
+            for updated in updated_rows(before, after, found, self.fills, twins):
                 counts.updated += updated.after.num_rows
                 counts.add_properties(updated.changed)
 

@@ -19,6 +19,7 @@ from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import check_instant
 from omnigraph.ops.kept_plans import KeptPlans
 from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
 from omnigraph.policy import Action, Actor, ActorDiffersError, DeniedError, require
@@ -172,6 +173,7 @@ class Session:
         if commit_id is not None:
             snapshot = at_commit(self.log, head, commit_id)
         else:
+            check_instant("at", at)
             assert at is not None  # noqa: S101 - one of the two is given
             snapshot = at_time(self.log, head, at)
         if snapshot.commit.branch != self.log.branch:  # what it had before it was taken from another is that one's

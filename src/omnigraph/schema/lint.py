@@ -1,4 +1,4 @@
-"""Advice about a schema that is correct: L101 to L104."""
+"""Advice about a schema that is correct: L101 to L105."""
 
 from collections.abc import Collection, Iterator
 
@@ -13,7 +13,9 @@ from omnigraph.lang.schema_ast import (
     PropertyDecl,
     SchemaFile,
 )
+from omnigraph.lang.suggest import closest
 from omnigraph.lang.words import RESERVED
+from omnigraph.schema.annotations import KNOWN
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
 
@@ -28,8 +30,21 @@ def lint_schema(tree: SchemaFile, catalog: Catalog) -> tuple[Diagnostic, ...]:
         else:
             found.extend(_repeated_indexes(declaration, catalog))
         found.extend(_reserved_words(declaration))
+    found.extend(misspelt_annotations(tree))
     found.extend(_unindexed_vectors(tree, catalog))
     return in_order(found)
+
+
+def misspelt_annotations(tree: SchemaFile) -> Iterator[Diagnostic]:
+    """Annotations that mean nothing, and are nearly one that does: kept, as all unknown ones are, and seldom meant."""
+    for declaration in tree.declarations:
+        of_type = () if isinstance(declaration, InterfaceDecl) else declaration.annotations
+        for annotation in (*of_type, *(one for decl in _properties(declaration) for one in decl.annotations)):
+            name = annotation.name.text
+            near = None if name in KNOWN else closest(name, KNOWN)
+            if near is not None:
+                message = f"`@{name}` is no annotation that means anything: it is kept, and nothing follows from it"
+                yield Diagnostic("L105", annotation.span, message, f"did you mean `@{near}`?")
 
 
 def _properties(declaration: Declaration) -> Iterator[PropertyDecl]:

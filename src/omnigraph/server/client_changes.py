@@ -45,9 +45,9 @@ class RemoteDiff:
         return cls(calls, said["before"], said["after"], types)
 
     def to_json(self) -> Document:
-        """The two commits, and how much differs."""
+        """The two commits, what differs between their schemas, and in how many rows."""
         said = self._calls.get("diff", **self._asked, counts=True)
-        return {name: said[name] for name in ("before", "after", "types")}
+        return {name: said[name] for name in ("before", "after", "schema", "types")}
 
     def counts(self) -> dict[str, TypeCounts]:
         """By type, how much differs; types in which nothing does are left out."""

@@ -37,16 +37,21 @@ class BadServerUrlError(OmnigraphError):
 
 
 class ServerUnreachableError(OmnigraphError):
-    """The server did not answer, or stopped in the middle. What a write asked for may have been done."""
+    """The server did not answer, or stopped in the middle. What a write asked for may have been done if `is_sent`."""
 
     kind = Kind.UNAVAILABLE
     code = "server_unreachable"
 
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url, self.reason = url, reason
+    def __init__(self, url: str, reason: str, is_sent: bool = True) -> None:
+        super().__init__(url, reason, is_sent)
+        self.url, self.reason, self.is_sent = url, reason, is_sent
 
     def __str__(self) -> str:
+        if not self.is_sent:
+            return (
+                f"{self.url} can't be reached ({self.reason}), and nothing was sent: check the address, and whether"
+                " `omnigraph serve` is running there"
+            )
         return (
             f"{self.url} does not answer ({self.reason}); a write may have been done all the same: an idempotency key"
             " makes it safe to send it again"
@@ -146,6 +151,11 @@ class Transport:
     def _sent(
         self, connection: HTTPConnection, method: str, target: str, body: Body, headers: dict[str, str]
     ) -> HTTPResponse:
+        if connection.sock is None:
+            try:
+                connection.connect()
+            except OSError as error:
+                raise ServerUnreachableError(self.url, str(error) or type(error).__name__, is_sent=False) from error
         try:
             with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before all of it was sent
                 connection.request(method, target, body, headers)

@@ -254,6 +254,7 @@ async def diff(caller: Caller, given: DiffArguments) -> Told:
         value = {
             "before": found.before.commit.id,
             "after": found.after.commit.id,
+            "schema": None if found.schema is None else found.schema.to_json(),
             "changes": [msgspec.json.decode(line) for line in lines[:kept]],
             "next_offset": given.offset + kept if kept < len(lines) else None,
         }

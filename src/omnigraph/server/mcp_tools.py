@@ -59,10 +59,11 @@ class CommitsTold(msgspec.Struct, kw_only=True):
 
 
 class DiffTold(msgspec.Struct, kw_only=True):
-    """Some of what differs."""
+    """Some of what differs; `schema` is what differs between the schemas, or null."""
 
     before: str
     after: str
+    schema: dict[str, Any] | None
     changes: list[dict[str, Any]]
     next_offset: int | None
 

@@ -81,6 +81,7 @@ async def diff(
         {
             "before": found.before.commit.id,
             "after": found.after.commit.id,
+            "schema": None if found.schema is None else found.schema.to_json(),
             "changes": [msgspec.Raw(line.rstrip(b"\n")) for line in lines[:limit]],
             "next_cursor": more,
         },

@@ -239,6 +239,8 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
     next_cursor: str | None
     types: dict[str, dict[str, Any]] | None = None
     """By type, how much differs, if that is what is asked for."""
+    schema: dict[str, Any] | None = None
+    """What differs between the schemas of the two; null when they say the same."""
 
 
 class ChangesAnswer(msgspec.Struct, kw_only=True):

@@ -31,6 +31,11 @@ def one_array(column: Column) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
+def repeated(value: pa.Scalar, count: int) -> pa.Array:
+    """A column that says one thing, which may be a list: Arrow by itself repeats no list zero times."""
+    return pa.repeat(value, count) if count else pa.array([], value.type)
+
+
 def mask_of(column: Column) -> Mask:
     """A Boolean column without nulls as numpy has it."""
     return truths(one_array(column))

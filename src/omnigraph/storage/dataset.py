@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import lance
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -80,6 +81,7 @@ class Table:
     def __init__(self, handles: Handles, path: str, version: int) -> None:
         self.handles, self.path, self.version = handles, path, version
         self._fragments: tuple[Fragment, ...] | None = None
+        self._starts: npt.NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.path!r}, {self.version})"
@@ -206,6 +208,13 @@ class Table:
             dataset = self.handles.open(self.path, self.version)
             self._fragments = tuple(_described(fragment.metadata) for fragment in dataset.get_fragments())
         return self._fragments
+
+    def living_starts(self) -> npt.NDArray[np.int64]:
+        """The position of the first living row of each fragment, among all that live; needs no request."""
+        if self._starts is None:
+            living = [fragment.rows - fragment.deleted for fragment in self.fragments()]
+            self._starts = np.concatenate(([0], np.cumsum(living, dtype=np.int64)))[: len(living)]
+        return self._starts
 
     def field_number(self, column: str) -> int:
         """The number of a column, which it keeps when it is renamed and which no other column gets."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
+from omnigraph.storage.column_sets import repeated
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.physical import physical_schema
@@ -126,7 +127,7 @@ def _filled(
     schema = pa.schema([wanted.schema.field(name).with_name(names[name]) for name in wanted.fills])
 
     def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [pa.repeat(one, batch.num_rows) for one in wanted.fills.values()]
+        columns = [repeated(one, batch.num_rows) for one in wanted.fills.values()]
         return pa.RecordBatch.from_arrays(
             [one.cast(f.type) for one, f in zip(columns, schema, strict=True)], schema=schema
         )

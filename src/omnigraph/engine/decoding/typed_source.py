@@ -84,7 +84,8 @@ class RowSource(ABC):
         for position, column in enumerate(columns):
             target = names.get(column)
             if target is None:
-                reason = f"unknown column {shown(column)} for `{self.type.name}`{hint(column, names)}"
+                way_out = (_separators(column) if len(columns) == 1 else "") or hint(column, names)
+                reason = f"unknown column {shown(column)} for `{self.type.name}`{way_out}"
                 raise ColumnError(self.name, self.type.name, column, reason)
             if target in found:
                 raise ColumnError(self.name, self.type.name, column, f"two columns hold `{target}`")
@@ -125,6 +126,13 @@ class TypedTable(RowSource):
     def name(self) -> str:
         """Such as `<nodes Person>`."""
         return self.called
+
+
+def _separators(only: str) -> str:
+    """What to say of a header that is one column, because others than commas stand between the names."""
+    marks = {";": "semicolons", "\t": "tabs", "|": "bars"}
+    found = next((told for mark, told in marks.items() if mark in only), None)
+    return "" if found is None else f": {found} stand between its names, and CSV has commas there"
 
 
 def hint(word: str, known: Mapping[str, object] | Sequence[str]) -> str:

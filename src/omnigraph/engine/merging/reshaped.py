@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from omnigraph.commit.records import Snapshot
 from omnigraph.commit.tables import SnapshotTables
+from omnigraph.storage.column_sets import repeated
 from omnigraph.storage.dataset import ADDRESS, Table
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.schema_staging import NewColumns
@@ -67,7 +68,7 @@ class Reshaped(Table):
         if old is not None:
             return rows.column(old)
         fill, type_ = self._columns.fills.get(name), self._columns.schema.field(name).type
-        return pa.nulls(rows.num_rows, type_) if fill is None else pa.repeat(fill.cast(type_), rows.num_rows)
+        return pa.nulls(rows.num_rows, type_) if fill is None else repeated(fill.cast(type_), rows.num_rows)
 
 
 class ReshapedTables(SnapshotTables):

@@ -14,7 +14,7 @@ from omnigraph.engine.writing.pending import pending_schema
 from omnigraph.schema.arrow import DST, ID, SRC, arrow_type
 from omnigraph.schema.catalog import AnyType, EdgeType, Property
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.column_sets import Mask, Positions, are_equal, one_array, places_among
+from omnigraph.storage.column_sets import Mask, Positions, are_equal, one_array, places_among, repeated
 from omnigraph.storage.dataset import ADDRESS, Table
 from omnigraph.storage.lookup import addresses_at
 
@@ -249,4 +249,4 @@ def _filled(type_: AnyType, field: pa.Field, rows: int) -> pa.Array:
     prop = type_.property(field.name)
     if prop is None or prop.default is None:
         return pa.nulls(rows, field.type)
-    return pa.repeat(pa.array([prop.default], field.type)[0], rows)
+    return repeated(pa.array([prop.default], field.type)[0], rows)

@@ -147,9 +147,9 @@ class Sides:
         return self._tables.changes(type_, self.base_table(type_), BaseTable(version=version), holder=None)
 
     def has_news(self, side: Side, type_: AnyType) -> bool:
-        """Whether a side changed rows of a type that it has: against all bases together."""
-        if self.crossed is None or not self.has_changed(side, type_):
-            return self.has_changed(side, type_)
+        """Whether a side changed rows of a type that it has: against all bases together, and not changed them back."""
+        if not self.has_changed(side, type_):
+            return False
         changes = self._own_changes(side, type_)
         return bool(changes.inserted.num_rows or changes.after.num_rows or len(changes.deleted))
 

@@ -18,7 +18,7 @@ from omnigraph.schema.arrow import ID, SRC, arrow_type
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, EdgeType, RangeRule
 from omnigraph.schema.step_details import UniqueOf
 from omnigraph.schema.steps import MigrationPlan, Step
-from omnigraph.storage.column_sets import one_array, places_among, repeats
+from omnigraph.storage.column_sets import one_array, places_among, repeated, repeats
 
 _ROWS_AT_ONCE = 65_536
 
@@ -83,7 +83,7 @@ def _as_new(view: View, change: TypeChange, columns: Sequence[str]) -> pa.Table:
     found = {ID: rows.column(ID), **{name: rows.column(names[name]) for name in lasting}}
     for p in change.added():
         if p.name in columns:
-            found[p.name] = pa.repeat(pa.scalar(p.default, arrow_type(p.type)), rows.num_rows)
+            found[p.name] = repeated(pa.scalar(p.default, arrow_type(p.type)), rows.num_rows)
     return pa.table(found)
 
 

@@ -36,6 +36,10 @@ class Matched:
     begins: NDArray[np.int64]
     counts: NDArray[np.int64]
 
+    def of(self, rows: NDArray[np.int64] | slice) -> "Matched":
+        """For some rows only."""
+        return Matched(self.order, self.begins[rows], self.counts[rows])
+
 
 def matched(mine: pa.Array, others: pa.Array) -> Matched:
     """Which rows have equal keys; null equals nothing. Both keys have one type."""

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.operators.weights import sums_by_position
 from omnigraph.engine.output.levels import ordered_ints
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Const, Entity, Expr, Identity, Meta, Now, ParamRef, Prop
@@ -48,6 +50,16 @@ class Groups:
 def distinct_rows(frame: Frame, exprs: Sequence[Expr]) -> Frame:
     """One row for each combination of the expressions' values; whole nodes and edges are compared by identity."""
     return replace(frame.take(groups_of(frame, exprs).first), is_merged=True)
+
+
+def merged_rows(frame: Frame, exprs: Sequence[Expr], *, counts: bool) -> Bindings:
+    """One row for each combination of the expressions' values; with `counts`, for as many matches as had it."""
+    groups = groups_of(frame, exprs)
+    bindings, weight = frame.bindings, frame.bindings.weight
+    if groups.is_each:
+        return bindings if counts else Bindings(bindings.columns, bindings.size)
+    columns = {name: column.take(groups.first) for name, column in bindings.columns.items()}
+    return Bindings(columns, groups.count, sums_by_position(groups.of_row, weight, groups.count) if counts else None)
 
 
 def groups_of(frame: Frame, exprs: Sequence[Expr]) -> Groups:

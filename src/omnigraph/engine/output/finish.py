@@ -48,21 +48,21 @@ class Answer:
         return replace(self, frame=replace(self.frame, reading=replace(self.frame.reading, budget=budget)))
 
 
-def finish(query: ReadQuery, bindings: Bindings, reading: Reading) -> Answer:
-    """What the query makes of its matches; values of the output are not read yet.
+def finish(query: ReadQuery, found: Bindings | Frame, reading: Reading) -> Answer:
+    """What the query makes of its matches, or of its groups if that is what they are; no output is read yet.
 
     Raises:
         AggregateOverflowError: A count or sum is too large for its type.
         QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
     """
-    frame = frame_of(query, _listed(query, bindings, reading.budget), reading)
+    frame = frame_of(query, _listed(query, found, reading.budget), reading) if isinstance(found, Bindings) else found
     first, last = bounds(query, reading.inputs)
     rank: Key | None = None
     if any(isinstance(column.value, Rrf) for column in query.output):
         frame = _fused(frame, query, first, last)
     if query.rank is not None:
         frame, rank = _ranked(frame, query.rank, last)
-    if query.grouping is not None:
+    if query.grouping is not None and isinstance(found, Bindings):
         keys = len(query.grouping.keys) + len(query.grouping.aggregates)
         with _claimed(reading.budget, frame.size * _WORD * (keys + 3), f"grouping {frame.size:,} rows"):
             frame = group(frame, query.grouping)

@@ -50,8 +50,15 @@ def keys_of(query: ReadQuery, rank: Key | None = None) -> list[Key]:
 def ordered_rows(frame: Frame, keys: Sequence[Key], top: int | None) -> Rows:
     """The rows of a frame in order, or the first `top` of them. Rows that no key tells apart stay as they are."""
     if top is not None and top < frame.size:
-        return _sorted(frame, keys, _first(frame, keys, top))
-    return _sorted(frame, keys, None)
+        return _sorted(frame, keys, _first(frame, keys, top))[0]
+    return _sorted(frame, keys, None)[0]
+
+
+def ordered_runs(frame: Frame, keys: Sequence[Key]) -> tuple[Rows, Mask]:
+    """The rows of a frame in order, and which of them, in this order, differ from the one before; the first does."""
+    rows, starts = _sorted(frame, keys, None)
+    starts[:1] = True
+    return rows, starts
 
 
 # --- the first few, in any order ---------------------------------------------------------------------
@@ -125,16 +132,19 @@ def _small(values: Ints, top: int) -> Ints | None:
 # --- a whole sort ------------------------------------------------------------------------------------
 
 
-def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> Rows:
-    """Some rows, or all, in order: by the first key, then what it leaves tied by the next, and so on."""
+def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> tuple[Rows, Mask]:
+    """Some rows, or all, in order: by the first key, then what it leaves tied by the next, and so on.
+
+    And which of them start a run of rows that no key tells apart, but for the first.
+    """
     rows = np.arange(frame.size, dtype=np.int64) if wanted is None else wanted
+    starts = np.zeros(len(rows), np.bool_)
     if len(rows) < 2 or not keys:
-        return rows
+        return rows, starts
     frame.reading.budget.check()
     columns = _columns(keys[0], frame, wanted)
     order = _lexsorted(columns)
     rows = rows[order]
-    starts = np.zeros(len(rows), np.bool_)
     _mark(starts[1:], columns, order)
     for key in keys[1:]:
         if starts[1:].all():
@@ -149,7 +159,7 @@ def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> Rows:
         is_new = own[1:] != own[:-1]  # sorting inside of runs moves none of their bounds
         _mark(is_new, columns, order)
         starts[tied[1:][is_new]] = True
-    return rows
+    return rows, starts
 
 
 def _mark(is_new: Mask, columns: list[Ints], order: Ints) -> None:

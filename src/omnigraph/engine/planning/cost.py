@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from omnigraph.engine.operators.values import conjunction, has_text_match
 from omnigraph.engine.plan import Access
 from omnigraph.engine.reading import Reading
+from omnigraph.engine.tables.statistics import statistics
 from omnigraph.options import Traversal
-from omnigraph.query.expr import Compare, Expr, In, Op
+from omnigraph.query.expr import Compare, Expr, In, Op, Prop
 from omnigraph.query.ir import Direction, Hop
 from omnigraph.schema.arrow import DST, SRC
 
@@ -88,6 +89,17 @@ class Costs:
         if not hop.filters:
             return 1.0
         return self.passing(hop.edge.name, hop.filters) / max(self.count(hop.edge.name), 1.0)
+
+    def combinations(self, type_name: str, values: Sequence[Expr]) -> float:
+        """How many combinations of values the rows of one type have; as many as rows, where nothing better is known."""
+        count, found = self.count(type_name), 1.0
+        rows = self.reading.rows(type_name)
+        for value in values:
+            known = None
+            if isinstance(value, Prop):
+                known = statistics(rows.columns, value.name, value.type, self.reading.budget)
+            found *= count if known is None else known.distinct + (1 if known.nulls else 0)
+        return min(found, count)
 
     def share(self, predicate: Expr) -> float:
         """The share of rows that pass a predicate of several variables."""

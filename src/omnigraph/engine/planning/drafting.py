@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
 
-from omnigraph.engine.plan import SEED, Close, Compact, Expand, Filter, Step
+from omnigraph.engine.plan import SEED, Close, Compact, Expand, Filter, Merge, Step
 from omnigraph.engine.planning.branches import PlanBlock
 from omnigraph.engine.planning.cost import Costs
 from omnigraph.engine.planning.shape import Block, Crossing, Shape
-from omnigraph.query.expr import Expr, variables
+from omnigraph.query.expr import Entity, Expr, Identity, Prop, variables, walk
 from omnigraph.query.ir import Hop
+from omnigraph.schema.types import EnumOf, Scalar, ValueType
 
+MERGED_ROWS, MERGED_SHARE = 64.0, 4.0
+"""From so many rows on, those with equal values are one before they are paired, if that leaves only this share."""
 MANY_ROWS = 100_000.0
 """From so many on, rows of several columns are made distinct before they are handed out."""
 
@@ -28,10 +31,13 @@ class Want(Enum):
 
 
 class Maker:
-    """What all parts of one plan share: estimates, and the numbers of steps."""
+    """What all parts of one plan share: estimates, the numbers of steps, and what is read of the matches at the end.
 
-    def __init__(self, costs: Costs) -> None:
-        self.costs = costs
+    `lead` is the variable that decides first about the order of rows of which only some are asked for.
+    """
+
+    def __init__(self, costs: Costs, outputs: tuple[Expr, ...], lead: str | None = None) -> None:
+        self.costs, self.outputs, self.lead = costs, outputs, lead
         self._numbers = count(1)
 
     def number(self) -> int:
@@ -158,6 +164,38 @@ class Drafting:
             self._compact(keep)
             self.bound = dict.fromkeys(keep)
 
+    def merge(self, left: Iterable[Hop] = ()) -> None:
+        """Before a hop, or another part: rows of which all that is read later is equal become one, if that pays."""
+        if self.want is Want.EVERY or SEED in self.needed or self.rows < MERGED_ROWS:
+            return
+        values = self._read_later(left)
+        combinations = 1.0
+        for variable, type_name in self.types_of(self.bound):
+            own = [value for value in values if value.variable == variable]
+            combinations *= self.maker.costs.combinations(type_name, own)
+        if values and combinations * MERGED_SHARE <= self.rows:
+            step = Merge(
+                number=self.maker.number(),
+                values=values,
+                types=self.types_of(self.bound),
+                counts=self.want is Want.COUNT,
+                rows=combinations,
+            )
+            self.add(step, reads=(value.variable for value in values))
+
+    def _read_later(self, left: Iterable[Hop]) -> tuple[Prop | Identity | Entity, ...]:
+        """What the output or what waits reads of the bound variables: values, or which row it is."""
+        exprs = (*self.maker.outputs, *(crossing.expr for crossing in self.waiting.crossing))
+        found: dict[Prop | Identity | Entity, None] = {}
+        for part in (part for expr in exprs for part in walk(expr)):
+            if isinstance(part, Prop | Identity | Entity) and part.variable in self.bound:
+                is_value = not isinstance(part, Prop) or _is_grouped(part.type)
+                found[part if is_value else Identity(variable=part.variable, origin=part.origin)] = None
+        ends = [(variable, hop.origin) for hop in left for variable in (hop.source, hop.target)]
+        ends += [(variable, block.absent.origin) for block in self.waiting.blocks for variable in sorted(block.reads)]
+        found |= {Identity(variable=name, origin=origin): None for name, origin in ends if name in self.bound}
+        return tuple(found)
+
     def finish(self, keep: tuple[str, ...]) -> None:
         """Behind the last step: equal rows become one, where a column more is bound than is kept."""
         if self.want is Want.EVERY or set(keep) >= set(self.bound):
@@ -189,3 +227,8 @@ class Drafting:
             steps.append(step)
             live = (live - draft.binds) | draft.reads
         return tuple(reversed(steps))
+
+
+def _is_grouped(type_: ValueType) -> bool:
+    """Whether values of a type can be told apart as a whole column."""
+    return isinstance(type_, Scalar | EnumOf) and type_ is not Scalar.BLOB

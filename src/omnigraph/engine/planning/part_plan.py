@@ -1,5 +1,7 @@
 """The order of work in a connected part of a pattern: where to start, which hop is next, what is only counted."""
 
+import math
+
 from omnigraph.engine.plan import Check, Close, Expand, Product, Scan
 from omnigraph.engine.planning.branches import Branches, link_of
 from omnigraph.engine.planning.drafting import Drafting, Want
@@ -10,6 +12,10 @@ _ROOTS = 12
 """Trees of more variables take the one with the fewest rows as their root, without weighing all."""
 _FEW_ROWS = 64.0
 """A variable with at most so many rows may be bound on its own, before the hops that lead there are conditions."""
+
+
+LED_ROWS = 65_536.0
+"""When so many rows are expected and few are asked for, they are made in their order: most of them never."""
 
 
 class PartPlan:
@@ -31,7 +37,11 @@ class PartPlan:
         inside = set(core)
         hops = [hop for hop in self._shape.hops if hop.source in inside and hop.target in inside]
         if not self._drafting.bound:
-            self._scan(min(core, key=lambda variable: (self._first_cost(variable, hops), core.index(variable))))
+            lead = self._maker.lead
+            if lead in inside and self._total(core, hops) >= LED_ROWS:
+                self._scan(lead)
+            else:
+                self._scan(min(core, key=lambda variable: (self._first_cost(variable, hops), core.index(variable))))
         else:
             for variable in core:
                 if variable in self._drafting.bound and self._hanging.get(variable):
@@ -39,6 +49,14 @@ class PartPlan:
         self._follow(hops)
 
     # --- where to start ---------------------------------------------------------------------------------
+
+    def _total(self, core: list[str], hops: list[Hop]) -> float:
+        """How many rows all of the part has, in whichever order it is worked out."""
+        rows = math.prod(self._alone(variable) for variable in core)
+        for hop in hops:
+            ends = max(self._costs.count(hop.source_type), 1.0)
+            rows *= self._costs.fan_out(hop, forward=False) * self._costs.edge_share(hop) / ends
+        return rows
 
     def _root(self, part: list[str]) -> str:
         """Where a part that is only counted is summed up: the variable from which that costs least."""
@@ -101,6 +119,8 @@ class PartPlan:
             has_condition = any(hop.source in bound and hop.target in bound for hop in left)
             self._drafting.settle(with_blocks=not has_condition)  # a hop costs less than a block
             self._drafting.forget_dead(left)
+            if left:
+                self._drafting.merge(left)
 
     def _alone(self, variable: str) -> float:
         return self._branches.expected(variable, self._hanging, None)[0]

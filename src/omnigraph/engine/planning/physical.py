@@ -19,6 +19,8 @@ from omnigraph.query.rules.emptiness import is_empty
 
 LARGE_SIDE = 1_000.0
 """Both sides of a product with at least so many rows are worth a warning."""
+MOST_LED = 10_000
+"""Up to this limit rows are best made in the order in which they come out."""
 _KEPT = 0.7
 """The share of rows that a `not` block keeps, where nothing is known."""
 
@@ -31,7 +33,8 @@ def plan_read(query: ReadQuery, reading: Reading) -> PhysicalPlan:
     counts = want is Want.COUNT
     if is_empty(query.pattern):
         return PhysicalPlan(steps=(Nothing(number=1),), variables=needed, counts=counts)
-    steps = _PatternPlan(Maker(Costs(reading)), query.pattern, {}, needed=needed, want=want).steps()
+    maker = Maker(Costs(reading), exprs, _lead(query))
+    steps = _PatternPlan(maker, query.pattern, {}, needed=needed, want=want).steps()
     return PhysicalPlan(steps=steps, variables=needed, counts=counts, warnings=_warnings(steps))
 
 
@@ -45,6 +48,16 @@ def _wanted(query: ReadQuery) -> tuple[Want, tuple[Expr, ...]]:
     if query.distinct:
         return Want.EXISTS, outputs
     return Want.EVERY, query.results if query.is_ordered else outputs
+
+
+def _lead(query: ReadQuery) -> str | None:
+    """The variable that decides first about the order of rows, if there is a limit that few of them may reach."""
+    if query.limit is None or query.grouping is not None or query.rank is not None:
+        return None
+    if isinstance(query.limit, int) and query.limit > MOST_LED:
+        return None
+    first = variables(query.order[0].value if query.order else query.ties[0])
+    return first[0] if first else None
 
 
 def _warnings(steps: tuple[Step, ...]) -> tuple[str, ...]:
@@ -72,7 +85,14 @@ class _PatternPlan:
         self._maker, self._shape = maker, Shape(pattern, outside)
         waiting = Waiting(list(self._shape.crossing), list(self._shape.blocks))
         self._drafting = Drafting(
-            maker, self._shape, waiting, self._block, needed=needed, want=want, rows=rows, bound=outside
+            maker,
+            self._shape,
+            waiting,
+            self._block,
+            needed=needed,
+            want=want,
+            rows=rows,
+            bound=outside,
         )
         self._branches = Branches(self._shape, maker.costs, self._block, counts=want is not Want.EXISTS)
         self._required = self._shape.required(self._shape.types if want is Want.EVERY else needed)
@@ -111,12 +131,14 @@ class _PatternPlan:
     def _attach(self, part: list[str]) -> None:
         """Solve another part on its own, and join it by an equality, or pair everything."""
         drafting = self._drafting
-        number = self._maker.number()
         equality = self._equality(part)
+        drafting.merge()
+        number = self._maker.number()
         inner = drafting.apart()
         self._part(inner, part)
         kept = inner.wanted_later()
         inner.finish(kept)
+        inner.merge()
         steps, rows = inner.steps(kept), drafting.rows * inner.rows
         if equality is None:
             is_large = min(drafting.rows, inner.rows) >= LARGE_SIDE

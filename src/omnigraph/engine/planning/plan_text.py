@@ -17,6 +17,7 @@ from omnigraph.engine.plan import (
     Filter,
     Join,
     Link,
+    Merge,
     Node,
     Nothing,
     PhysicalPlan,
@@ -76,7 +77,7 @@ def _inside(step: Step, counts: bool, trace: Trace | None) -> Iterator[str]:
             yield from map(expr_text, step.predicates)
         case Product() | Join() | AntiJoin():
             yield from _steps(step.steps, counts and not isinstance(step, AntiJoin), trace)
-        case Compact() | Nothing():
+        case Compact() | Merge() | Nothing():
             pass
         case _:
             assert_never(step)
@@ -112,6 +113,9 @@ def _title(step: Step) -> str:
             return f"keep {', '.join(_name(variable) for variable, _ in step.shared)} without a match of"
         case Compact():
             return _compact_title(step)
+        case Merge():
+            word = "count rows by the values of" if step.counts else "distinct values of"
+            return f"{word} {', '.join(map(expr_text, step.values))}"
         case Nothing():
             return "nothing: no row can match"
         case _:

@@ -34,6 +34,8 @@ class Statistics:
     """The commonest values, and the share of rows that has each."""
     others: float
     """The share of one value that is not among them."""
+    distinct: float
+    """About how many different values all rows have."""
     ordered: NDArray[np.float64] | None
     """Numbers of the sample, ascending; None for a column of anything else."""
 
@@ -101,7 +103,7 @@ def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budge
     if isinstance(type_, Scalar) and type_.is_numeric:
         ordered = np.sort(numbers(values.cast(pa.float64(), safe=False)))
         ordered.flags.writeable = False
-    return Statistics(nulls, dict(common), others, ordered)
+    return Statistics(nulls, dict(common), others, distinct, ordered)
 
 
 def _places(count: int) -> NDArray[np.int64]:

@@ -1,0 +1,45 @@
+"""What became of types and properties between two schemas, as every door tells it."""
+
+from dataclasses import dataclass
+
+from omnigraph.engine.migrating.changes import TypeChange
+from omnigraph.ops.row_changes import Document, name_of
+from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.values import to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChange:
+    """An accepted schema that took the place of another, or of none: what became of types and properties."""
+
+    before: str | None
+    """The id of the schema that was there."""
+    after: str
+    added: tuple[AnyType, ...] = ()
+    dropped: tuple[AnyType, ...] = ()
+    lasting: tuple[TypeChange, ...] = ()
+    """Types that live on."""
+
+    def to_json(self) -> Document:
+        """What every door shows: types that were dropped and added, and those whose rows or name it changed."""
+        told: list[Document] = [{**name_of(type_), "change": "dropped"} for type_ in self.dropped]
+        told += [{**name_of(type_), "change": "added"} for type_ in self.added]
+        told += [document for one in self.lasting if (document := reshaped(one)) is not None]
+        return {"before": self.before, "after": self.after, "types": told}
+
+
+def reshaped(change: TypeChange) -> Document | None:
+    """What a new schema does to every row of a type; None when it is nothing."""
+    renamed = {old: new for new, old in change.old_names.items() if old != new}
+    added: Document = {p.name: to_json(p.type, p.default) for p in change.added()}
+    dropped = [p.name for p in change.dropped()]
+    if not (renamed or added or dropped or change.is_renamed):
+        return None
+    return {
+        **name_of(change.new),
+        "change": "reshaped",
+        "previous": change.old.name,
+        "renamed": renamed,
+        "added": added,
+        "dropped": dropped,
+    }

@@ -1,0 +1,151 @@
+"""Calls from Python as people make them: paths, slips, notebooks, `with`."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.graph.texts import place
+from worlds import runtime
+
+SCHEMA = "node P { name: String @key  text: String? }"
+ALL = "query q() { match { $p: P } return { $p.name, $p.text } order { $p.name } }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.create_graph(tmp_path / "g.omni", SCHEMA, runtime=runtime())
+
+
+def test_a_graph_is_made_opened_and_copied_by_paths(graph: og.Graph, tmp_path: Path) -> None:
+    opened = og.open_graph(tmp_path / "g.omni", runtime=runtime())
+
+    copied = og.clone_graph(tmp_path / "g.omni", tmp_path / "copy.omni", runtime=runtime())
+
+    assert opened.uri == graph.uri == str(tmp_path / "g.omni")
+    assert copied.files > 0
+    assert og.check_graph(tmp_path / "copy.omni", runtime=runtime()).findings == ()
+
+
+@pytest.mark.parametrize("given", [None, 3, b"g.omni", ["g.omni"]])
+def test_what_is_no_place_is_refused(given: object) -> None:
+    with pytest.raises(
+        og.BadArgumentError, match=r"`uri` can't be .*: it is a path, `file://…` or `s3://bucket/prefix`"
+    ):
+        place(given)
+
+
+CALLS: dict[str, tuple[Callable[[og.Graph], object], str]] = {
+    "a query's file": (
+        lambda graph: graph.query("people.gq"),
+        "`source` can't be .people.gq.: that is the name",
+    ),
+    "a mutation's file": (lambda graph: graph.mutate("a/b.gq"), "give what it holds, Path"),
+    "a path": (lambda graph: graph.explain(Path("q.gq")), "`source` can't be of type PosixPath"),  # type: ignore[arg-type] # the slip
+    "nothing": (lambda graph: graph.query(None), "`source` can't be None: it is the text of queries"),  # type: ignore[arg-type] # the slip
+    "a schema's file": (lambda graph: graph.plan_schema("people.pg"), "`schema` can't be"),
+    "a time without a zone": (
+        lambda graph: graph.query(ALL, at=datetime(2026, 1, 5)),  # noqa: DTZ001 - the slip
+        "`at` can't be `2026-01-05 00:00:00` without a zone: it is a time with a zone",
+    ),
+    "a time as text": (lambda graph: graph.snapshot(at="2026-01-05"), "`at` can't be of type str"),  # type: ignore[arg-type] # the slip
+    "parameters without names": (lambda graph: graph.query(ALL, params=["Ada"]), "`params` can't be of type list"),  # type: ignore[arg-type] # the slip
+}
+
+
+@pytest.mark.parametrize("slip", CALLS)
+def test_a_slip_is_told_what_was_meant(slip: str, graph: og.Graph) -> None:
+    call, message = CALLS[slip]
+
+    with pytest.raises(og.BadArgumentError, match=message):
+        call(graph)
+
+
+LOADS: dict[str, tuple[dict[str, object], str]] = {
+    "a table without its type": (
+        {"data": pa.table({"name": ["ada"]})},
+        "a Table holds rows of one type: give it by the type's name",
+    ),
+    "a text": ({"data": '{"type": "P"}'}, "not its text .*; io.BytesIO makes a file of it"),
+    "a number": ({"data": 3}, "graph JSONL is a path, a binary file or records, not a int"),
+    "pairs": ({"nodes": [("P", "p.csv")]}, "`nodes` has the rows of types by their names"),
+    "a file without its type": ({"edges": "p.csv"}, "`edges` has the rows of types by their names"),
+}
+
+
+@pytest.mark.parametrize("slip", LOADS)
+def test_a_load_of_what_is_no_input_is_told_what_is(slip: str, graph: og.Graph) -> None:
+    arguments, message = LOADS[slip]
+
+    with pytest.raises(TypeError, match=message):
+        graph.load(mode="append", **arguments)  # type: ignore[arg-type] # the slip
+
+
+def test_a_query_may_end_with_a_comment_that_names_a_file(graph: og.Graph) -> None:
+    assert graph.query(f"{ALL} // of people.gq").row_count == 0
+
+
+def test_a_graph_may_stand_in_with(graph: og.Graph) -> None:
+    with graph as opened:
+        assert opened is graph
+
+    assert graph.query(ALL).row_count == 0
+
+
+def test_a_notebook_shows_the_first_rows_and_says_how_many_there_are(graph: og.Graph) -> None:
+    graph.load(({"type": "P", "data": {"name": f"p{number:03}"}} for number in range(321)), mode="append")
+
+    shown = graph.query(ALL)._repr_html_()
+
+    assert shown.startswith("<table><thead><tr><th>p.name</th><th>p.text</th></tr></thead><tbody>")
+    assert "<tr><td>p019</td><td>null</td></tr></tbody>" in shown
+    assert shown.endswith("<p>the first 20 of 321 rows</p>")
+
+
+def test_a_notebook_shows_a_text_as_what_it_is(graph: og.Graph) -> None:
+    graph.load([{"type": "P", "data": {"name": "<script>", "text": "x" * 1000}}], mode="append")
+
+    shown = graph.query(ALL)._repr_html_()
+
+    assert f"<td>&lt;script&gt;</td><td>{'x' * 200}…</td>" in shown
+    assert shown.endswith("<p>1 row</p>")
+
+
+def test_what_a_prompt_shows_is_short(graph: og.Graph) -> None:
+    shown = [repr(one) for one in (graph, graph.branches, graph.tags, graph.snapshot(), graph.query(ALL))]
+
+    assert shown[0] == f"Graph({graph.uri!r})"
+    assert shown[3] == f"Snapshot('main', commit {graph.snapshot().commit.id}, tables node:P)"
+    assert max(len(one.replace(graph.uri, "")) for one in shown) < 100
+
+
+def test_a_result_is_written_to_a_path(graph: og.Graph, tmp_path: Path) -> None:
+    graph.load([{"type": "P", "data": {"name": "ada"}}], mode="append")
+
+    graph.query(ALL).write(tmp_path / "out.jsonl", "jsonl")
+
+    assert (tmp_path / "out.jsonl").read_text() == '{"p.name":"ada","p.text":null}\n'
+
+
+def test_a_result_that_breaks_off_leaves_the_file_that_was_there(
+    graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "out"
+    place.mkdir()
+    (place / "out.jsonl").write_text("before")
+    found = graph.query(ALL)
+    monkeypatch.setattr(type(found), "batches", broken_off)
+
+    with pytest.raises(OSError, match="no more"):
+        found.write(str(place / "out.jsonl"), "jsonl")
+
+    assert (place / "out.jsonl").read_text() == "before"
+    assert [path.name for path in place.iterdir()] == ["out.jsonl"]
+
+
+def broken_off(found: object) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"p.name": ["ada"], "p.text": ["x"]})
+    raise OSError(5, "no more", str(found))
