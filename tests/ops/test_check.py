@@ -221,17 +221,17 @@ def test_a_part_of_the_history_that_is_gone_is_told(tmp_path: Path) -> None:
     assert [(one.code, one.thing) for one in found] == [("journal_damaged", "main")]
 
 
-def test_operations_are_judged_as_recovery_would(sound: og.Graph, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds, code", [(3600.0, "operation_in_flight"), (0.1, "operation_dead")])
+def test_operations_are_judged_as_recovery_would(sound: og.Graph, tmp_path: Path, seconds: float, code: str) -> None:
     graph = harm.copied(sound, tmp_path / "g")
-    session = open_session(graph.uri, is_read_only=True, runtime=runtime())
-    head = session.head()
-    arm(session.log, head, operation="load", actor="ada").lease.stop()
-    living = harm.codes(graph)
-    time.sleep(FAST.lease_seconds + 0.1)
-    dead = harm.codes(graph)
+    options = replace(FAST, lease_seconds=seconds, heartbeat_seconds=seconds / 10)
+    session = open_session(graph.uri, is_read_only=True, runtime=runtime(options))
+    arm(session.log, session.head(), operation="load", actor="ada").lease.stop()
+    time.sleep(0.2)
 
-    assert living == ["operation_in_flight"]
-    assert dead == ["operation_dead"]
+    found = og.check_graph(graph.uri, runtime=runtime(options))
+
+    assert [finding.code for finding in found.findings] == [code]
 
 
 @pytest.mark.parametrize("size", [200_000, 5_000_000])  # several values share a file; a very large one has its own

@@ -1,6 +1,7 @@
 """What a mistaken call probably meant: the help that stands below an error."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path, PurePath
 
 import click
@@ -37,6 +38,8 @@ _GIVEN_BY = {
 }
 """By which option a file is given, by what its name ends in, and how that is told."""
 _PACKED = frozenset({".gz", ".bz2", ".zst", ".xz"})
+_MOST_LOOKED_AT = 1_000
+"""How much of a directory is looked through for a graph that may have been meant."""
 _SEVERAL_GRAPHS = frozenset({"clone", "serve"})
 _NAMED_QUERY = frozenset({"query", "mutate", "explain"})
 
@@ -87,7 +90,7 @@ def _of_missing_graph(uri: str, given: Sequence[str]) -> str | None:
 def _graph_near(place: Path) -> str | None:
     """The graph beside it whose name is nearly the same."""
     try:
-        beside = {one.stem: one for one in place.parent.iterdir() if is_graph(str(one))}
+        beside = {one.stem: one for one in islice(place.parent.iterdir(), _MOST_LOOKED_AT) if is_graph(str(one))}
     except OSError:  # nothing is there to be meant, or nothing that may be seen
         return None
     near = place.stem if place.stem in beside else closest(place.stem, beside)

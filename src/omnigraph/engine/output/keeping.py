@@ -4,7 +4,7 @@ Whatever the pattern makes, a query holds no more than its answer needs: of an o
 distinct rows one each. What is kept is finished as all of the matches would be.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class Keeping:
         self._is_led = False
         self._exprs = [column.value for column in query.output]
         self._is_one_enough = query.distinct and not any(map(variables, self._exprs))
-        self._reduce: Callable[[Bindings], Bindings] | None = None
+        self._reduces = False
         self._keys: tuple[Key, ...] = ()
         self._scores: KnownScores | None = None
         if any(isinstance(expr, Rrf) for expr in query.results):  # a row's place depends on all others
@@ -44,12 +44,12 @@ class Keeping:
         if isinstance(query.rank, Nearest | Bm25) and self._last is not None:
             self._scores = KnownScores(query, query.rank, reading)
             rank = Key(query.rank, descending=isinstance(query.rank, Bm25))
-            self._keys, self._reduce = tuple(keys_of(query, rank)), self._best
+            self._keys, self._reduces = tuple(keys_of(query, rank)), True
         elif query.rank is None and query.is_ordered and self._last is not None:
-            self._keys, self._reduce = tuple(keys_of(query)), self._best
+            self._keys, self._reduces = tuple(keys_of(query)), True
             self.part_rows = min(chunk_rows, max(FIRST_ROWS, 2 * self._last))
         elif query.distinct:
-            self._reduce = self._distinct
+            self._reduces = True
 
     # --- what comes in, what is kept ------------------------------------------------------------------
 
@@ -64,14 +64,14 @@ class Keeping:
         self._parts.append(found)
         self._size += found.size
         self.received += found.size
-        if self._reduce is not None and self._size - self._reduced > max(self._reduced, self._chunk_rows // 4):
+        if self._reduces and self._size - self._reduced > max(self._reduced, self._chunk_rows // 4):
             self._shrink()
 
     def found(self) -> Bindings:
         """All that is kept. A single part comes out as it came in."""
         if len(self._parts) > 1:
             self._put_together()
-            if self._reduce is not None:
+            if self._reduces:
                 self._shrink()
         return self._parts[0] if self._parts else nothing(counts=False)
 
@@ -83,13 +83,12 @@ class Keeping:
 
     def _shrink(self) -> None:
         """Let go of what no answer depends on."""
-        assert self._reduce is not None  # noqa: S101 - asked before
         if len(self._parts) > 1:
             self._put_together()
         (whole,) = self._parts
         budget, needed = self._reading.budget, whole.size * _WORD * (len(whole.columns) + len(self._exprs) + 3)
         budget.claim(needed, f"comparing {whole.size:,} rows")
-        kept = self._reduce(whole)
+        kept = self._best(whole) if self._keys else self._distinct(whole)
         budget.release(needed)
         budget.claim(held(kept), "the matches of the pattern")
         budget.release(held(whole))
