@@ -350,6 +350,8 @@ class _Writer:
         return f"return {{ {_shown(columns)} }} {_order(keys)} {self.page(bool(keys))}"
 
     def distinct(self, scope: _Scope) -> str:
+        if self.chance(8):
+            return f'return distinct {{ 7 as c0, "x" as c1 }} {self.page(False)}'
         columns = self.columns([self.comparable_value(scope) for _ in self.times(1, 3)])
         keys = [value if "." in value else f"{value}.@id" for _, value in columns]
         chosen = [key + self.direction() for key in keys if self.chance(2)]

@@ -75,6 +75,7 @@ def _sections(command: click.Command, path: str, parent: click.Context | None) -
     name = path.rpartition(" ")[2]
     context = click.Context(command, info_name=name, parent=parent, max_content_width=WIDTH, **command.context_settings)
     context.terminal_width = WIDTH
+    command._help_option = None  # noqa: SLF001 - click keeps it as it was when somebody first asked, maybe without settings
     yield f"\n## `{path}`\n\n```text\n{context.get_help()}\n```\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -130,6 +130,21 @@ def test_a_result_is_written_to_a_path(graph: og.Graph, tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text() == '{"p.name":"ada","p.text":null}\n'
 
 
+def test_a_result_is_written_to_what_is_there(graph: og.Graph, tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text("before")
+    (tmp_path / "own.jsonl").chmod(0o600)
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "own.jsonl")
+    graph.load([{"type": "P", "data": {"name": "ada"}}], mode="append")
+
+    graph.query(ALL).write(tmp_path / "link.jsonl", "jsonl")
+    graph.query(ALL).write("/dev/null", "jsonl")
+
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert (tmp_path / "own.jsonl").read_text() == '{"p.name":"ada","p.text":null}\n'
+    assert (tmp_path / "own.jsonl").stat().st_mode & 0o777 == 0o600
+    assert Path("/dev/null").is_char_device()
+
+
 def test_a_result_that_breaks_off_leaves_the_file_that_was_there(
     graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

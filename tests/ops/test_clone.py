@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -321,6 +322,47 @@ def test_data_that_was_dropped_for_good_stays_behind(graph: og.Graph, tmp_path: 
     ]
     assert holding == []
     assert present(opened(tmp_path / "c")) == present(graph)
+
+
+def drop_on_both(graph: og.Graph, schema: str) -> None:
+    graph.branches.create("b")
+    for name in ("main", "b"):
+        graph.apply_schema(schema, allow_data_loss=True, branch=name)
+
+
+def drop_behind_a_merge(graph: og.Graph, schema: str) -> None:
+    graph.branches.create("b")
+    run(graph, 'insert D { name: "of main" }')
+    on(graph, "b", 'insert D { name: "of b" }')
+    graph.merge("b")
+    graph.branches.delete("b")
+    graph.apply_schema(schema, allow_data_loss=True)
+
+
+def drop_what_was_merged(graph: og.Graph, schema: str) -> None:
+    graph.branches.create("b")
+    run(graph, 'insert D { name: "of main" }')
+    on(graph, "b", 'insert P { name: "b", note: "secret-note of b" }')
+    graph.merge("b")
+    graph.branches.delete("b")
+    graph.apply_schema(schema, allow_data_loss=True)
+
+
+@pytest.mark.parametrize("drop", [drop_on_both, drop_behind_a_merge, drop_what_was_merged])
+def test_what_every_branch_has_dropped_for_good_stays_behind(
+    drop: Callable[[og.Graph, str], None], tmp_path: Path
+) -> None:
+    schema = "node P { name: String @key  note: String? } node D { name: String @key }"
+    graph = og.create_graph(tmp_path / "g", schema, runtime=runtime())
+    run(graph, 'insert P { name: "a", note: "secret-note" }')
+    drop(graph, schema.replace("  note: String?", ""))
+
+    cloned(graph, tmp_path / "c")
+
+    files = [path for path in (tmp_path / "c").rglob("*") if path.is_file()]
+    assert [path for path in files if b"secret-note" in path.read_bytes()] == []
+    assert present(opened(tmp_path / "c")) == present(graph)
+    assert not og.open_graph(tmp_path / "c", runtime=runtime()).check(deep=True).has_errors
 
 
 def test_what_one_branch_dropped_for_good_is_in_the_past_of_those_that_were_taken_before(

@@ -112,15 +112,21 @@ def test_an_executor_without_omnigraph_is_told_what_to_do(spark: SparkSession) -
     assert "--py-files" in str(found)
 
 
-class NoOmnigraph(DataSource):
-    """A source whose process can't import what it needs, as it is on a machine that lacks omnigraph."""
+def lacking() -> type[DataSource]:
+    """A source whose process can't import what it needs, as it is on a machine that lacks omnigraph.
 
-    @classmethod
-    def name(cls) -> str:
-        return "lacking"
+    It is made here because Spark's processes can't import this file.
+    """
 
-    def schema(self) -> str:
-        raise ModuleNotFoundError(self.options["said"])
+    class Lacking(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "lacking"
+
+        def schema(self) -> str:
+            raise ModuleNotFoundError(self.options["said"])
+
+    return Lacking
 
 
 @pytest.mark.parametrize(
@@ -133,7 +139,7 @@ class NoOmnigraph(DataSource):
 def test_a_source_that_breaks_while_spark_plans_is_no_mistake_in_sql(
     spark: SparkSession, said: str, kind: type[OmnigraphError], reason: str
 ) -> None:
-    spark.dataSource.register(NoOmnigraph)
+    spark.dataSource.register(lacking())
 
     with pytest.raises(kind, match=reason) as caught, surfacing():
         spark.read.format("lacking").option("said", said).load()

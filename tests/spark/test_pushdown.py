@@ -238,6 +238,8 @@ def test_a_task_reads_as_many_rows_as_are_worth_it() -> None:
     assert pieces(large[:1], at_least=2, can_cut=False) == [Piece((0,))]
     uneven = [fragment(0, 1_048_576), fragment(1, 951_424)]
     assert pieces(uneven, at_least=2) == [Piece((0,)), Piece((1,))]
+    thirds = [fragment(number, rows) for number, rows in enumerate((969_932, 969_932, 681_574))]
+    assert len(pieces(thirds, at_least=4)) == 5
 
 
 @pytest.mark.parametrize("name", ["Thing", "Link"])

@@ -19,7 +19,7 @@ from omnigraph.cli.render import (
     table_text,
     text_width,
 )
-from omnigraph.cli.sources import whole_file
+from omnigraph.cli.sources import written_file
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def deliver(result: "Result", format_: str, output: str | None, *, as_json: bool
     if output is None:
         _print(result, format_)
         return
-    with whole_file(output) as file:
+    with written_file(output) as file:
         _write(result, format_, file)
     if as_json:
         print_json({"output": output, "format": format_, **_facts(result)})

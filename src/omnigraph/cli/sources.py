@@ -1,10 +1,7 @@
 """Schema and query files: read as sources, written back whole."""
 
 import errno
-import os
-import stat
 import sys
-import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +10,6 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 from omnigraph.errors import (
-    DirectoryMissingError,
     FileDeniedError,
     FileMissingError,
     FileUnreadableError,
@@ -23,6 +19,7 @@ from omnigraph.errors import (
     TextTooLargeError,
 )
 from omnigraph.lang.source import Source
+from omnigraph.whole_file import whole_file
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -94,55 +91,21 @@ def existing_directory(path: str) -> Path:
 
 def write_source(path: str, text: str) -> None:
     """Replace the file's text at one moment: a reader sees the old or the new, and a crash leaves the old."""
-    target = Path(path).resolve()
-    try:
-        mode = stat.S_IMODE(target.stat().st_mode)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("utf-8"))
-            Path(temporary).chmod(mode)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise _file_error(path, "write", error) from error
+    with written_file(path) as file:
+        file.write(text.encode("utf-8"))
 
 
 @contextmanager
-def whole_file(path: str) -> Iterator[BinaryIO]:
+def written_file(path: str) -> Iterator[BinaryIO]:
     """A file to write bytes to, which takes its name when all of it is written.
 
     A device or pipe is written to as it is. Whatever stands in the way is an error that names the file.
     """
-    target = Path(path)
     try:
-        if target.exists() and not target.is_file():
-            with target.open("wb") as file:
-                yield file
-            return
-        target = target.resolve()
-        if not target.parent.is_dir():
-            raise DirectoryMissingError(str(target.parent), target.name)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
-            Path(temporary).chmod(mode)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with whole_file(Path(path)) as file:
+            yield file
     except OSError as error:
         raise _file_error(path, "write", error) from error
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _file_error(path: str, action: str, error: OSError | ValueError) -> OmnigraphError:

@@ -99,20 +99,22 @@ class _Journal:
         """All versions that commits up to this number name."""
         return {pin for pin, seq in self.first.items() if seq <= limit}
 
-    def kept(self, limit: int, forks: Collection[int], floor: Floor) -> set[Pinned]:
+    def kept(self, limit: int, floor: Floor, hidden: Collection[str] = ()) -> set[Pinned]:
         """Those of them that some state has which can still be read, as far as a cleanup has not said otherwise.
 
-        What was dropped for good can be read on a branch that was taken before: `forks` says where branches were.
+        What was dropped for good up to the limit is not among them, nor are tables that are `hidden`.
         """
         found = set()
-        latest = max((seq for seqs in self.purged.values() for seq in seqs), default=-1)
-        for end in {limit, *(seq for seq in forks if seq < min(latest, limit))}:
-            for pin in self.versions(end):
-                dropped = max((seq for seq in self.purged.get(pin.path, ()) if seq <= end), default=-1)
-                first, last = max(self.first[pin], dropped), min(self.last[pin], end)
-                if first <= last and _is_covered(floor, first, last):
-                    found.add(pin)
+        for pin in self.versions(limit):
+            dropped = max((seq for seq in self.purged.get(pin.path, ()) if seq <= limit), default=-1)
+            first, last = max(self.first[pin], dropped), min(self.last[pin], limit)
+            if first <= last and pin.path not in hidden and _is_covered(floor, first, last):
+                found.add(pin)
         return found
+
+    def dropped(self, limit: int) -> set[str]:
+        """The tables that commits up to this number have dropped for good."""
+        return {path for path, seqs in self.purged.items() if min(seqs) <= limit}
 
 
 def _is_covered(floor: Floor, first: int, last: int) -> bool:
@@ -185,12 +187,8 @@ class _CutMaker:
             for path, limit in limits.items()
             if limit < heads[path].snapshot.commit.seq
         }
-        kept, named = set[Pinned](), set[Pinned]()
-        forks = [fork for head in heads.values() if (fork := head.snapshot.manifest.fork) is not None]
-        for path, limit in limits.items():
-            named |= self._journals[path].versions(limit)
-            taken = {fork.seq for fork in forks if fork.parent_path == path}
-            kept |= self._journals[path].kept(limit, taken, heads[path].snapshot.manifest.floor)
+        named = {pin for path, limit in limits.items() for pin in self._journals[path].versions(limit)}
+        kept = self._kept(heads, limits, live | {tag.path for tag in tags.values()})
         kept |= {_pinned(pin) for path in live for pin in heads[path].snapshot.manifest.dropped.values()}
         present = {_pinned(pin) for path in live for pin in heads[path].snapshot.pins.values()}
         return Cut(
@@ -204,6 +202,39 @@ class _CutMaker:
             collected=len(named - kept - present),
             epoch=max(head.snapshot.manifest.floor.epoch for head in heads.values()),
         )
+
+    def _kept(self, heads: Mapping[str, Head], limits: Mapping[str, int], read: Collection[str]) -> set[Pinned]:
+        """The versions that can be read: on the lines of branches and tags, whose journals are `read`.
+
+        A branch that was taken before something was dropped for good still has it, unless it has dropped it too. Of
+        journals that were only merged, what all of those have dropped is not needed.
+        """
+        found, gone = set[Pinned](), list[set[str]]()
+        ends = [path for path in read if path in heads]
+        has_dropped = any(self._journals[path].purged for path in heads)
+        for path in ends:
+            found |= self._journals[path].kept(limits[path], heads[path].snapshot.manifest.floor)
+            if has_dropped:  # else it reads of others what their own lines do
+                inherited, dropped = self._inherited(heads, limits, path)
+                found |= inherited
+                gone.append(dropped)
+        hidden = set[str].intersection(*gone) if gone else set[str]()
+        for path in heads.keys() - set(ends):
+            found |= self._journals[path].kept(limits[path], heads[path].snapshot.manifest.floor, hidden)
+        return found
+
+    def _inherited(
+        self, heads: Mapping[str, Head], limits: Mapping[str, int], path: str
+    ) -> tuple[set[Pinned], set[str]]:
+        """What a branch can read of the journals that it comes from, and the tables that its line has dropped."""
+        found, dropped = set[Pinned](), self._journals[path].dropped(limits[path])
+        fork = heads[path].snapshot.manifest.fork
+        while fork is not None and fork.parent_path in heads:
+            parent, head = self._journals[fork.parent_path], heads[fork.parent_path]
+            found |= parent.kept(fork.seq, head.snapshot.manifest.floor, dropped)
+            dropped |= parent.dropped(fork.seq)
+            fork = head.snapshot.manifest.fork
+        return found, dropped
 
     def _state(self, known: Head | None, name: str, path: str, seq: int, *, is_live: bool) -> Head | None:
         """A state of a manifest with its commits up to `seq`; None when the manifest is gone, as it is for others."""

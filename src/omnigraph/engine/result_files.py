@@ -16,6 +16,7 @@ from omnigraph.engine.json_rows import json_column
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.schema.arrow import type_from_arrow
+from omnigraph.whole_file import whole_file
 
 _encode = msgspec.json.Encoder().encode
 
@@ -90,15 +91,8 @@ def opened(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if not isinstance(out, str | os.PathLike):
         yield out
         return
-    target = Path(out)
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-        unfinished.replace(target)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with whole_file(Path(out)) as file:
+        yield file
 
 
 # --- JSON ------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
+from math import ceil
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,8 @@ BYTES_PER_TASK = 128 * 1024 * 1024
 """A task reads about so many rows or bytes, whichever is reached first."""
 LEAST_ROWS_PER_TASK = 64 * 1024
 """Fewer are not worth another task, however many cores are idle."""
+SLACK = 0.25
+"""A fragment that has so much of a share beyond whole ones is not cut once more for it."""
 BATCH_ROWS = 64 * 1024
 BATCH_FLOATS = 2 * 1024 * 1024
 PART = "@part"
@@ -141,7 +144,7 @@ def pieces(fragments: Sequence[Fragment], *, at_least: int = 1, can_cut: bool = 
         if held and (held_rows + living > share or held_bytes + one.nbytes > BYTES_PER_TASK):
             found.append(Piece(tuple(held)))
             held, held_rows, held_bytes = [], 0, 0
-        if can_cut and (count := min(round(living / share), living // LEAST_ROWS_PER_TASK)) > 1:
+        if can_cut and (count := min(ceil(living / share - SLACK), living // LEAST_ROWS_PER_TASK)) > 1:
             found += _cut(one.number, living, count)
             continue
         held.append(one.number)

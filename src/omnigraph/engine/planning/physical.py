@@ -56,7 +56,8 @@ def _lead(query: ReadQuery) -> str | None:
         return None
     if isinstance(query.limit, int) and query.limit > MOST_LED:
         return None
-    first = variables(query.order[0].value if query.order else query.ties[0])
+    values = [*(key.value for key in query.order), *query.ties]
+    first = variables(values[0]) if values else ()  # distinct constants have no order
     return first[0] if first else None
 
 
