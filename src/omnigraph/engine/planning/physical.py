@@ -1,6 +1,7 @@
 """From the logical plan of a read to the physical one: which variable first, which hop next, what is only counted.
 
-Greedy, by cost, and deterministic: equal costs are decided by the order of appearance. Planning reads no data.
+Greedy, by cost, and deterministic: equal costs are decided by the order of appearance. Of data, planning reads only
+samples of columns that the query reads as well.
 """
 
 from collections.abc import Mapping
