@@ -19,7 +19,6 @@ from omnigraph.errors import (
     TextTooLargeError,
 )
 from omnigraph.lang.source import Source
-from omnigraph.whole_file import whole_file
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -101,6 +100,8 @@ def written_file(path: str) -> Iterator[BinaryIO]:
 
     A device or pipe is written to as it is. Whatever stands in the way is an error that names the file.
     """
+    from omnigraph.whole_file import whole_file  # noqa: PLC0415 - nothing is loaded for `--help` that it does not need
+
     try:
         with whole_file(Path(path)) as file:
             yield file
