@@ -8,7 +8,8 @@ import click
 
 from omnigraph.cli.options import color_option, json_option
 from omnigraph.cli.render import count_of, print_error, print_json, print_text, use_color
-from omnigraph.cli.sources import STDIN, language_files, read_source, write_source
+from omnigraph.cli.sources import STDIN, language_files, read_source
+from omnigraph.cli.written import write_source
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.format import format_source
 from omnigraph.lang.lexer import Language

@@ -19,7 +19,7 @@ from omnigraph.cli.render import (
     table_text,
     text_width,
 )
-from omnigraph.cli.sources import written_file
+from omnigraph.cli.written import written_file
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:

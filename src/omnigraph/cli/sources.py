@@ -1,11 +1,10 @@
-"""Schema and query files: read as sources, written back whole."""
+"""Schema and query files, read as sources."""
 
 import errno
 import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -40,7 +39,7 @@ def read_source(path: str) -> Source:
             with Path(path).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise _file_error(name, "read", error) from error
+        raise file_error(name, "read", error) from error
     if len(data) > MAX_BYTES:
         raise TextTooLargeError(name, MAX_BYTES)
     try:
@@ -88,28 +87,8 @@ def existing_directory(path: str) -> Path:
     raise click.UsageError(message, click.get_current_context())
 
 
-def write_source(path: str, text: str) -> None:
-    """Replace the file's text at one moment: a reader sees the old or the new, and a crash leaves the old."""
-    with written_file(path) as file:
-        file.write(text.encode("utf-8"))
-
-
-@contextmanager
-def written_file(path: str) -> Iterator[BinaryIO]:
-    """A file to write bytes to, which takes its name when all of it is written.
-
-    A device or pipe is written to as it is. Whatever stands in the way is an error that names the file.
-    """
-    from omnigraph.whole_file import whole_file  # noqa: PLC0415 - nothing is loaded for `--help` that it does not need
-
-    try:
-        with whole_file(Path(path)) as file:
-            yield file
-    except OSError as error:
-        raise _file_error(path, "write", error) from error
-
-
-def _file_error(path: str, action: str, error: OSError | ValueError) -> OmnigraphError:
+def file_error(path: str, action: str, error: OSError | ValueError) -> OmnigraphError:
+    """What stands in the way of reading or writing a file, in our words."""
     if isinstance(error, ValueError):  # a path with a NUL, a closed stdin
         return FileUnreadableError(path, str(error))
     match error.errno:
