@@ -195,9 +195,11 @@ def test_spark_gets_only_the_rows_that_a_condition_lets_pass(handle: SparkGraph)
 
     ids = [row.id for row in answer.collect()]
 
-    scan = answer._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+    plan = answer._jdf.queryExecution().executedPlan()
+    while plan.nodeName() != "MapInArrow":
+        plan = plan.children().apply(0)
     assert ids
-    assert scan.metrics().apply("numOutputRows").value() == len(ids)
+    assert plan.metrics().apply("pythonNumRowsReceived").value() == len(ids)
 
 
 def test_a_self_join_gets_the_rows_of_both_sides(handle: SparkGraph, spark: SparkSession) -> None:

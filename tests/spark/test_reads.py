@@ -34,6 +34,16 @@ def test_every_value_of_every_type_is_read(graph: og.Graph, handle: SparkGraph, 
     assert found.equals(stored(graph, name))
 
 
+@pytest.mark.parametrize("name", ["Thing", "Link"])
+def test_every_value_of_every_type_is_read_through_the_data_source(
+    graph: og.Graph, handle: SparkGraph, name: str
+) -> None:
+    source = handle.spark.read.format("omnigraph").option("graph", graph.uri).option("type", name).load()
+
+    assert source.schema == handle.table(name).schema
+    assert rows_of(source, graph, name).equals(stored(graph, name))
+
+
 def test_only_the_columns_asked_for_are_read_in_their_order(graph: og.Graph, handle: SparkGraph) -> None:
     found = handle.edges("link", columns=["dst", "body", "id"])
 

@@ -9,16 +9,13 @@ So there are few arenas, and Arrow is in them too. What is larger than a megabyt
 back to the system at once; that costs such a query up to a third of its time, and others nothing.
 """
 
-import ctypes
 import os
 from contextlib import suppress
 
 import pyarrow as pa
 
-from omnigraph.config.allocator import prefer_system_allocator
+from omnigraph.config.allocator import prefer_system_allocator, tune_malloc
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-"""From glibc's malloc.h."""
 _FEWEST_ARENAS = 2
 _GIVEN_BACK_BYTES = 1024 * 1024
 """Blocks of so many bytes go back to the system when they are freed."""
@@ -34,11 +31,7 @@ def share_freed_memory() -> None:
     """
     if prefer_system_allocator():
         pa.set_memory_pool(pa.system_memory_pool())  # for whoever has loaded Arrow before; parts of it don't change
-    with suppress(OSError, AttributeError):  # there is no C library of that name, or it has no such function
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_ARENA_MAX, max(_FEWEST_ARENAS, os.cpu_count() or 1))
-        mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    tune_malloc(given_back=_GIVEN_BACK_BYTES, kept=_KEPT_BYTES, arenas=max(_FEWEST_ARENAS, os.cpu_count() or 1))
 
 
 def resident_bytes() -> int | None:

@@ -1,8 +1,8 @@
 """A graph's door to Spark: its types as DataFrames and views of one snapshot, loads, streams and exports."""
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -21,11 +21,11 @@ from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.export import export_on_spark
 from omnigraph.spark.failures import surfacing
+from omnigraph.spark.frames import frame_of
 from omnigraph.spark.job import reader
-from omnigraph.spark.place import Place
 from omnigraph.spark.scan import plan_scan, type_named
 from omnigraph.spark.session import session as spark_session
-from omnigraph.spark.source import CUTS, NAME, STORAGE, register
+from omnigraph.spark.source import register
 from omnigraph.spark.sql import Use, run_sql
 from omnigraph.spark.stream import GraphStream, RowMapping, StreamCall, start_stream
 
@@ -220,33 +220,10 @@ class SparkGraph:
         return self._frame(type_, use.columns, use.where)
 
     def _cut(self, type_: AnyType, cuts: tuple[str, ...]) -> DataFrame:
-        return self._frame(type_, None, None, {CUTS: json.dumps(cuts)})
+        return frame_of(self.spark, replace(plan_scan(self._session, self._snapshot, type_), cuts=cuts))
 
-    def _frame(
-        self,
-        type_: AnyType,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        others: Mapping[str, str] | None = None,
-    ) -> DataFrame:
-        plan_scan(self._session, self._snapshot, type_, columns, where)  # mistakes are told here, not by a task
-        place = Place.of(self._session)
-        options = {
-            **(others or {}),
-            "graph": place.uri,
-            "type": type_.name,
-            "branch": self._snapshot.branch,
-            "snapshot": self.commit_id,
-            "partitions": str(self.spark.sparkContext.defaultParallelism),
-        }
-        if columns is not None:
-            options["columns"] = ",".join(columns)
-        if where is not None:
-            options["filter"] = where
-        if (storage := place.storage_text()) is not None:
-            options[STORAGE] = storage
-        with surfacing():
-            return self.spark.read.format(NAME).options(**options).load()
+    def _frame(self, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
+        return frame_of(self.spark, plan_scan(self._session, self._snapshot, type_, columns, where))
 
 
 def _address(path: str | os.PathLike[str]) -> str:

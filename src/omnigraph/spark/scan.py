@@ -129,6 +129,11 @@ class Piece:
     within: range | None = None
 
 
+def pieces_of(scan: Scan, fragments: Sequence[Fragment], *, at_least: int) -> list[Piece]:
+    """What each task of a scan reads. With a predicate no fragment is cut: places count what it lets pass."""
+    return pieces(fragments, at_least=at_least, can_cut=scan.where is None)
+
+
 def pieces(fragments: Sequence[Fragment], *, at_least: int = 1, can_cut: bool = True) -> list[Piece]:
     """What each task reads: as many tasks as the size asks for, or `at_least` where that pays.
 
@@ -180,7 +185,7 @@ def _parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
 
 def _stored_rows(scan: Scan, table: Table, piece: Piece, where: pc.Expression | None) -> Iterator[pa.Table]:
     asked = [] if scan.where is None else columns_of(scan.where)
-    with_blobs = _has_blobs(scan)
+    with_blobs = has_blobs(scan)
     own = arrow_schema(_narrowed(scan)).names if with_blobs else []
     names = list(dict.fromkeys([*scan.columns, *asked, *own]))
     for batch in table.batches(
@@ -196,7 +201,7 @@ def _stored_rows(scan: Scan, table: Table, piece: Piece, where: pc.Expression | 
 
 def _with_blobs(scan: Scan, table: Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
     """The rows with the bytes of their blobs, some megabytes at a time."""
-    if not _has_blobs(scan):
+    if not has_blobs(scan):
         yield from rows.combine_chunks().to_batches()
         return
     narrowed = _narrowed(scan)
@@ -209,7 +214,8 @@ def _narrowed(scan: Scan) -> AnyType:
     return replace(scan.type, properties=tuple(p for p in scan.type.properties if p.name in scan.columns))
 
 
-def _has_blobs(scan: Scan) -> bool:
+def has_blobs(scan: Scan) -> bool:
+    """Whether a scan reads blobs, whose bytes are not among those of its fragments."""
     return any(_column_type(scan.type, name) is Scalar.BLOB for name in scan.columns)
 
 

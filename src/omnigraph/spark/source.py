@@ -10,7 +10,7 @@ Spark's own mode says), `actor`, `message` and, for a batch, `idempotency_key`.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from ulid import ULID
 
 from omnigraph.clock import parse_instant
+from omnigraph.config.allocator import keep_batches
 from omnigraph.config.opening import runtime_here
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.errors import Kind, OmnigraphError
@@ -34,18 +35,16 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.query import TargetAmbiguousError
 from omnigraph.spark.failures import carrying
 from omnigraph.spark.place import Place
-from omnigraph.spark.scan import Piece, Scan, pieces, plan_scan, read_piece, type_named
+from omnigraph.spark.scan import Piece, Scan, pieces_of, plan_scan, read_piece, type_named
 from omnigraph.spark.sink import BatchSink, StreamSink, Target
 from omnigraph.spark.types import arrow_for_spark
 
 NAME = "omnigraph"
 STORAGE = "storage_secrets"
 """Settings of the object store as JSON; Spark shows no option whose name says that it is secret."""
-CUTS = "cuts"
-"""Ids as JSON, by which an export sorts rows into files."""
 _WRITE = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
 _SPARKS_OWN = frozenset({"checkpointlocation", "path"})
-_READ = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", CUTS, STORAGE})
+_READ = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
 
 
 class SourceOptionError(OmnigraphError):
@@ -129,9 +128,8 @@ class ScanReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """What each task reads."""
         with carrying():
-            fragments = self._scan.table().fragments()
-            can_cut = self._scan.where is None
-            return [Part(piece) for piece in pieces(fragments, at_least=self._partitions, can_cut=can_cut)]
+            found = pieces_of(self._scan, self._scan.table().fragments(), at_least=self._partitions)
+            return [Part(piece) for piece in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -141,6 +139,7 @@ class ScanReader(DataSourceReader):
 
 
 def _carried(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    keep_batches()
     with carrying():
         yield from batches
 
@@ -161,8 +160,7 @@ def _planned(options: Mapping[str, str]) -> Scan:
     type_ = type_named(session.catalog(snapshot), _required(given, "type"))
     columns = given.get("columns")
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    scan = plan_scan(session, snapshot, type_, names, given.get("filter"))
-    return replace(scan, cuts=tuple(json.loads(given[CUTS]))) if CUTS in given else scan
+    return plan_scan(session, snapshot, type_, names, given.get("filter"))
 
 
 def _target(options: Mapping[str, str], *, is_overwrite: bool) -> Target:

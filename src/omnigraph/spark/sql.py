@@ -158,7 +158,9 @@ def planned_uses(spark: SparkSession, text: str, types: Mapping[str, AnyType]) -
 def _empty(spark: SparkSession, name: str, schema: StructType) -> DataFrame:
     """A table without rows, whose columns say where they are from; not one that Spark knows to be empty."""
     fields = [StructField(one.name, one.dataType, one.nullable, {_MARK: name}) for one in schema]
-    return spark.createDataFrame(spark.sparkContext.emptyRDD(), StructType(fields))
+    context, java = spark.sparkContext, spark._jsparkSession  # noqa: SLF001 - PySpark's own way runs Python for no rows
+    columns = java.parseDataType(StructType(fields).json())
+    return DataFrame(java.createDataFrame(context._jsc.emptyRDD(), columns), spark)  # noqa: SLF001 - as above
 
 
 def _planned(spark: SparkSession, text: str) -> Java | None:

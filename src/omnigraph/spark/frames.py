@@ -1,0 +1,75 @@
+"""A type's rows as a DataFrame: the driver says what each task reads, and tasks hand Arrow batches to Spark.
+
+Not through the data source of this package. Spark makes rows of its own of what such a source hands over, and then
+makes them once more; and it asks a Python process of its own for every step of planning. See decision 36.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from omnigraph.config.allocator import keep_batches
+from omnigraph.schema.types import VectorOf
+from omnigraph.spark.failures import carrying, surfacing
+from omnigraph.spark.scan import Piece, Scan, has_blobs, pieces_of, read_piece
+from omnigraph.storage.dataset import Fragment
+
+_NUMBER = 8
+"""What Spark takes a number for, in bytes."""
+_VALUE = 16
+"""What a value takes in a row of Spark, about."""
+_UNPACKED = 3
+"""Rows of Spark are about so many times as large as the files that they are read from."""
+_FLOAT = 4
+_VERY_LARGE = 1 << 50
+
+Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
+    """The rows of a scan, read in as many tasks as its size asks for, or as there are cores where that pays."""
+    fragments = scan.table().fragments()
+    todo = pieces_of(scan, fragments, at_least=spark.sparkContext.defaultParallelism)
+    each = max(_nbytes(scan, fragments) // _NUMBER // max(len(todo), 1), 1)
+    with surfacing():
+        return _numbers(spark, len(todo), each).mapInArrow(_body(scan, todo, each), scan.schema)
+
+
+def _body(scan: Scan, todo: Sequence[Piece], each: int) -> Body:
+    def omnigraph(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_batches()
+        with carrying():
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from read_piece(scan, todo[number // each])
+
+    return omnigraph
+
+
+# --- what Spark thinks of its size -----------------------------------------------------------------------
+
+
+def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
+    """A number for each of so many tasks, from 0 in steps of `each`.
+
+    Spark takes the output of a function for as large as its input, and chooses by that how to join it. So it is told of
+    `each` numbers in a task, of which the limit of a partition lets the first one pass; no other is made.
+    """
+    every = spark.range(0, count * each, 1, max(count, 1))
+    jvm = spark.sparkContext._jvm  # noqa: SLF001 - there is no public way to a limit of partitions
+    assert jvm is not None  # noqa: S101 - there is a session
+    of_partitions = every.limit(1)._jdf.queryExecution().analyzed().child()  # noqa: SLF001 - as above
+    found = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, of_partitions)  # noqa: SLF001 - as above
+    return DataFrame(found, spark)
+
+
+def _nbytes(scan: Scan, fragments: Sequence[Fragment]) -> int:
+    """About how large the rows of a scan are in Spark; never much less, since what is small is sent to every task."""
+    if has_blobs(scan):
+        return _VERY_LARGE  # they lie in files of their own
+    rows = sum(one.rows - one.deleted for one in fragments)
+    unread = [p.type.size for p in scan.type.properties if p.name not in scan.columns and isinstance(p.type, VectorOf)]
+    stored = sum(one.nbytes for one in fragments) - rows * _FLOAT * sum(unread)
+    return max(rows * _VALUE * len(scan.columns), stored * _UNPACKED)
