@@ -16,7 +16,7 @@ test: lint ## everything that must hold before a change is merged
 lint: setup ## style, types, the import rule
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(BIN)/mypy --num-workers auto
 	@$(BIN)/lint-imports --no-logo
 
 bench: setup-bench ## measured numbers, on this machine, now, with peers in the same run

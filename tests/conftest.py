@@ -20,7 +20,8 @@ settings.load_profile("repeatable")
 # Whoever starts a Spark in a test starts the one that tests/spark shares.
 os.environ["OMNIGRAPH_SPARK_MASTER"] = "local[2,2]"
 # No JVM of a test lives long enough to make good for its second compiler, or has garbage for more than one thread.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# With one compiler a JVM has little room for what was compiled, and would clear it up all the time.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m")
 
 # The many processes of the tests import the same modules: what one of them has compiled, the others read.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -43,12 +44,18 @@ BY_FILE = (
     "tests/commit/test_foreign.py",
     "tests/commit/test_staleness.py",
     "tests/contracts/test_a_query_is_light.py",
+    "tests/contracts/test_budgets.py",
     "tests/contracts/test_doors.py",
+    "tests/contracts/test_imports.py",
     "tests/corpus/test_same_plan.py",
     "tests/demo/",
+    "tests/engine/test_search_ranking.py",
+    "tests/engine/test_table_rows.py",
+    "tests/engine/test_three_way.py",
+    "tests/ops/test_merge.py",
     "tests/packaging/",
 )
-"""Where the tests of a file belong to one process: they share a server or a long history, or go on from each other."""
+"""Where the tests of a file belong to one process: they share a server, a long history or what takes long to make."""
 
 OWN_SPARK = tuple(
     f"tests/spark/test_{name}.py"

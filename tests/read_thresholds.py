@@ -52,6 +52,7 @@ LARGE: dict[str, float] = {
     "output.ordering._BLOCKS": 1,
     "output.ordering._MOST_PACKED": 8,
     "planning.part_plan.LED_ROWS": 0.0,
+    "planning.physical.RANGED_SIDE": 0.0,
     "planning.part_plan._FEW_ROWS": 0.0,
     "planning.part_plan._ROOTS": 1,
     "tables.pushdown._GATHER_BELOW": 1,

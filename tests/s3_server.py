@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -57,6 +58,17 @@ def options_for(endpoint: str) -> dict[str, str]:
 def fresh_uri() -> str:
     """A prefix that no other test uses."""
     return f"s3://{BUCKET}/graph-{next(_numbers)}"
+
+
+def uploaded(graph: Path) -> str:
+    """A copy of a graph on disk, where it took a fraction of the time to make."""
+    store, target = s3_backends[DEFAULT_ACCOUNT_ID]["aws"], fresh_uri()
+    for path in graph.rglob("*"):
+        if path.is_file():
+            store.put_object(
+                BUCKET, f"{target.removeprefix(f's3://{BUCKET}/')}/{path.relative_to(graph)}", path.read_bytes()
+            )
+    return target
 
 
 def copied(uri: str) -> str:

@@ -33,7 +33,8 @@ INTRODUCTION = """\
 - **Text** for people goes to stdout. Colours appear on a terminal only; `NO_COLOR` and `--color never` turn them off.
 - **`--json`** prints exactly one JSON document on stdout, and nothing else goes there.
 - **Errors** go to stderr, as text, or with `--json` as one document
-  `{"error": {"code", "kind", "message", …facts}}`; stdout is then empty. What each code means: [errors](errors.md).
+  `{"error": {"code", "kind", "message", …facts}}`, with a `help` beside `error` where it is known what was likely
+  meant; stdout is then empty. What each code means: [errors](errors.md).
 - **Findings** about a text (`lint`, `fmt`) are a result, not an error: with `--json` they are in the document
   on stdout, all of them. Text shows the first 50 errors and the first 50 warnings of a file, and how many more there
   are.

@@ -12,10 +12,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import BytesIO, TextIOWrapper
+from itertools import takewhile
 from pathlib import Path
 
 from omnigraph.cli.main import main
@@ -32,7 +33,9 @@ _VERSION_WIDTH = 20
 _VERSION_FILE = re.compile(r"/d\d{19,20}\.manifest")
 _MILLISECONDS = re.compile(r"\b\d+\.\d{3} ms\b")
 _FIRST_TIME = datetime(2026, 1, 5, 9, tzinfo=UTC)
-_SHELL_SIGNS = frozenset("|<>;&*")
+_SHELL_SIGNS, _QUOTES = frozenset("|<>;&*"), frozenset("'\"")
+_ASSIGNMENT = re.compile(r"[A-Z_]+=")
+_PIPED = re.compile(r"(?P<first>[^|<>;&]*) (?:\| (?P<pipe>[^<>;&]*)|> (?P<file>[\w.]+))")
 
 
 def pages() -> list[Path]:
@@ -68,13 +71,18 @@ class _Page:
         return command
 
     def _output(self, command: str) -> str:
-        words = shlex.split(command.replace("\\\n", " "))
-        if words[0] == "omnigraph" and not _SHELL_SIGNS & set(re.sub(r"'[^']*'", "", command)):
-            return _in_process(words[1:], self._directory)
+        own, rest = _own_part(command)
+        if own is None:
+            return self._of_shell(command)
+        variables, words = own
+        printed, told = _in_process(words, self._directory, variables, are_apart=bool(rest))
+        return told + self._of_shell(rest, printed) if rest else printed
+
+    def _of_shell(self, command: str, given: str = "") -> str:
         result = subprocess.run(
             ["/bin/bash", "-c", f'omnigraph() {{ {shlex.quote(sys.executable)} -m omnigraph "$@"; }}; {command}'],
             cwd=self._directory,
-            stdin=subprocess.DEVNULL,
+            input=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -119,13 +127,48 @@ def _stable_versions(output: str) -> str:
     return _VERSION.sub(lambda one: names[one.group()].ljust(len(one.group())), "".join(lines))
 
 
-def _in_process(arguments: list[str], directory: Path) -> str:
-    """What a command prints, stdout and stderr as they come; a process of its own would take a second to start."""
-    printed = TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True)
-    with _standing_in(directory), _without_input(), redirect_stdout(printed), redirect_stderr(printed):
+def _own_part(command: str) -> tuple[tuple[dict[str, str], list[str]] | None, str]:
+    """The variables and arguments of a command of ours that needs no shell, and what its output goes to, if anything.
+
+    That is a whole command, or one without quotes up to its first pipe or redirection.
+    """
+    command, rest = command.replace("\\\n", " "), ""
+    if not _QUOTES & set(command) and (found := _PIPED.fullmatch(command)):
+        command, rest = found["first"], found["pipe"] or f"cat > {found['file']}"
+    words = shlex.split(command)
+    variables = dict(word.split("=", 1) for word in takewhile(_ASSIGNMENT.match, words))
+    words = words[len(variables) :]
+    signs = _SHELL_SIGNS | ({"$"} if variables else set())
+    if words[:1] != ["omnigraph"] or signs & set(re.sub(r"'[^']*'", "", command)):
+        return None, ""
+    return (variables, words[1:]), rest
+
+
+def _in_process(
+    arguments: list[str], directory: Path, variables: Mapping[str, str], *, are_apart: bool
+) -> tuple[str, str]:
+    """What a command prints, stdout and stderr as they come, or apart; a process of its own takes a second to start."""
+    printed, told = (TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with (
+        _standing_in(directory),
+        _with_variables(variables),
+        _without_input(),
+        redirect_stdout(printed),
+        redirect_stderr(told if are_apart else printed),
+    ):
         main(arguments)
-    printed.flush()
-    return printed.buffer.getvalue().decode()
+    return printed.buffer.getvalue().decode(), told.buffer.getvalue().decode()
+
+
+@contextmanager
+def _with_variables(variables: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextmanager

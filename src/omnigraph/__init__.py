@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     )
     from omnigraph.commit.claims import CloneBusyError
     from omnigraph.commit.collected import SnapshotCollectedError
+    from omnigraph.commit.conflict import ConflictError
     from omnigraph.commit.dropped import DataDroppedError, MergeBaseDroppedError
     from omnigraph.commit.floor import CommitCollectedError, TooSlowError
     from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
-    from omnigraph.commit.plan import ConflictError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
     from omnigraph.commit.refs import CommitMissingError
     from omnigraph.commit.repeats import KeyReusedError
@@ -215,7 +215,7 @@ _HOMES = {
     "commit.collected": ("SnapshotCollectedError",),
     "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
-    "commit.plan": ("ConflictError",),
+    "commit.conflict": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
     "commit.refs": ("CommitMissingError",),
     "commit.repeats": ("KeyReusedError",),

@@ -1,7 +1,9 @@
 """Settings of the engine, with their defaults. Doors fill them from files, environment and flags."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from omnigraph.dataclasses_later import dataclass
 
 
 class Durability(Enum):

@@ -5,7 +5,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from omnigraph.dataclasses_later import dataclass
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 

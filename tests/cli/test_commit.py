@@ -118,6 +118,18 @@ def test_pages_go_on_behind_each_other(
     assert before == ["--before", None]
 
 
+def test_a_list_that_may_go_on_says_how(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    two = commits(session)[:2]
+
+    main(["commit", "list", session.uri, "--limit", "2"])
+    cut = capsys.readouterr().out.splitlines()
+    main(["commit", "list", session.uri, "--limit", "4"])
+    whole = capsys.readouterr().out.splitlines()
+
+    assert cut[3:] == ["", f"older commits: --before {two[-1].id}"]
+    assert len(whole) == 5
+
+
 def test_a_page_before_an_unknown_commit_is_not_found(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["commit", "list", session.uri, "--before", "01JC0000000000000000000000"]) == 4
     assert "has no commit 01JC0000000000000000000000" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
@@ -120,3 +121,30 @@ def test_a_reader_that_stops_is_no_error_worth_words(session: Session) -> None:
 
     assert json.loads(first)["type"] == "A"
     assert (process.returncode, err) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    "format_, told", [("jsonl", "nothing is written"), ("parquet", "types that were done are written, others are not")]
+)
+def test_an_interrupted_export_says_what_is_there(
+    session: Session,
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    format_: str,
+    told: str,
+) -> None:
+    real = og.Graph.export
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        def stop(_: object) -> None:
+            raise KeyboardInterrupt
+
+        real(*arguments, **{**options, "progress": stop})  # type: ignore[arg-type]  # as they came
+
+    monkeypatch.setattr(og.Graph, "export", interrupted)
+    code, out, err = run(session.uri, "--output", str(tmp_path / "out"), "--format", format_, capfdbinary=capfdbinary)
+
+    assert (code, out, err.strip()) == (130, "", f"interrupted: {told}")
+    assert not [path for path in tmp_path.rglob(".*") if "out" in path.name]
+    assert (tmp_path / "out").exists() == (format_ == "parquet")

@@ -318,3 +318,16 @@ def test_the_choices_of_a_missing_option_are_told_on_one_line(capsys: pytest.Cap
     assert main(["load", "people.omni"]) == 2
 
     assert "Missing option '--mode'. Choose from: append, merge, overwrite\n" in capsys.readouterr().err
+
+
+def test_a_process_ends_without_a_look_for_garbage() -> None:
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "from omnigraph.cli.main import main\n"
+        "main(['--version'])\n"
+    )
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert printed.splitlines()[-1] == "True"

@@ -1,5 +1,6 @@
 """A slip of whoever calls the command is answered with what was probably meant."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -160,3 +161,17 @@ def test_policies_are_looked_for_in_a_directory_that_is_there(verb: str, told: T
     assert (missing, file) == (4, 2)
     assert "`nowhere`" in of_missing
     assert "`people.pg` is a file; name the directory that it is in" in of_file
+
+
+@pytest.mark.parametrize(
+    "arguments, meant",
+    [
+        (["query", "poeple.omni", "-e", "query q() { match { $p: P } return { $p } }"], "/people.omni?"),
+        (["init", "new.omni", "people.pg"], "a schema is given as `--schema people.pg`"),
+        (["query", "people.omni", "--query", "missing.gq"], None),
+    ],
+)
+def test_programs_are_told_too(arguments: list[str], meant: str | None, told: Told) -> None:
+    _, message = told(*arguments, "--json")
+
+    assert str(json.loads(message).get("help")).endswith(str(meant))

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from omnigraph.clock import parse_instant
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.lineage import ancestors, merge_base, merge_bases
 from omnigraph.commit.manifest_log import SEALED_ROWS, _first_merged
-from omnigraph.commit.plan import CommitPlan, ConflictError, NewTable
+from omnigraph.commit.plan import CommitPlan, NewTable
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.records import SchemaRecord, TableRecord
 from omnigraph.commit.refs import CommitMissingError

@@ -19,12 +19,19 @@ from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests
-from s3_server import fresh_uri, s3_server
+from s3_server import fresh_uri, s3_server, uploaded
 from worlds import CALM, FAST, new_world, rows, runtime
 
-SHALLOW = 10
-DEEP = SHALLOW + 16 * Options().head_commits
-"""More than 2,000 commits, with as many of them in the head as in the shallow graph."""
+SMALL = replace(FAST, head_commits=16, manifest_versions=25)
+"""An eighth of the defaults, so that an eighth of the commits makes as long a history: as many seals, merges, trims."""
+SHALLOW, SEALS = 10, 16
+
+
+def depth(options: Options) -> int:
+    """More than 2,000 commits by the defaults, with as many of them in the head as in the shallow graph."""
+    return SHALLOW + SEALS * options.head_commits
+
+
 NEXT = iter(range(10**9))
 
 
@@ -56,16 +63,16 @@ def s3() -> Iterator[Options]:
         yield replace(CALM, storage=options)
 
 
-@pytest.fixture
-def on_s3(s3: Options) -> Session:
-    session = create(
-        fresh_uri(),
-        Source("node A { v: I64 } node B { v: I64 } node E { v: I64 }"),
-        actor="t",
-        runtime=Runtime(options=s3),
-    )
+def three_tables(uri: str, options: Options) -> Session:
+    schema = Source("node A { v: I64 } node B { v: I64 } node E { v: I64 }")
+    session = create(uri, schema, actor="t", runtime=Runtime(options=options))
     commit(session, 1)
     return session
+
+
+@pytest.fixture
+def on_s3(s3: Options) -> Session:
+    return three_tables(fresh_uri(), s3)
 
 
 def test_a_warm_insert_into_one_table(on_s3: Session) -> None:
@@ -94,21 +101,25 @@ def test_a_repeated_read_is_one_probe_and_no_manifest(on_s3: Session) -> None:
 
 
 @pytest.mark.parametrize("commits", [2, Options().head_commits - 1])
-def test_a_cold_open(commits: int, on_s3: Session) -> None:
-    grow(on_s3, commits)
-    cold = Runtime(options=on_s3.runtime.options)
+def test_a_cold_open(commits: int, s3: Options, tmp_path: Path) -> None:
+    grow(three_tables(str(tmp_path / "g"), CALM), commits)
+    uri, cold = uploaded(tmp_path / "g"), Runtime(options=s3)
 
     with cold.telemetry.counting() as requests:
-        open_session(on_s3.uri, is_read_only=False, runtime=cold)
+        opened = open_session(uri, is_read_only=False, runtime=cold)
 
     assert requests.total() == 4, requests.table()
+    assert opened.head().snapshot.commit.seq == commits
 
 
-@pytest.fixture(scope="module")
-def deep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Session]:
-    shallow, deep = (new_world(tmp_path_factory.mktemp(name) / "g") for name in ("shallow", "deep"))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(SMALL, id="small"), pytest.param(FAST, id="by the defaults", marks=pytest.mark.soak)],
+)
+def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Session]:
+    shallow, deep = (new_world(tmp_path_factory.mktemp(name) / "g", request.param) for name in ("shallow", "deep"))
     grow(shallow, SHALLOW)
-    grow(deep, DEEP)
+    grow(deep, depth(request.param))
     return shallow, deep
 
 
@@ -132,13 +143,13 @@ def test_cost_does_not_grow_with_history(name: str, deep: tuple[Session, Session
     costs = [measured(session, lambda s=session: OPERATIONS[name](s)).counts for session in (shallow, long)]  # type: ignore[misc]
 
     assert costs[0] == costs[1]
-    assert long.head().snapshot.commit.seq >= DEEP
+    assert long.head().snapshot.commit.seq >= depth(long.runtime.options)
 
 
 def test_a_cold_open_does_not_grow_with_history(deep: tuple[Session, Session]) -> None:
     counts = []
     for session in deep:
-        cold = runtime()
+        cold = runtime(session.runtime.options)
         with cold.telemetry.counting() as requests:
             open_session(session.uri, is_read_only=False, runtime=cold)
         counts.append(requests.counts)
@@ -186,7 +197,7 @@ def test_history_is_whole_after_sealing(deep: tuple[Session, Session]) -> None:
     seqs = [entry.seq for entry in long.log.history(long.head())]
 
     assert seqs == list(range(len(seqs)))[::-1]
-    assert len(seqs) > DEEP
+    assert len(seqs) > depth(long.runtime.options)
     assert 1 < long.head().table.sealed_count <= long.runtime.options.sealed_fragments
 
 

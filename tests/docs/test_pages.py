@@ -13,6 +13,7 @@ import picture
 import python_reference
 import sessions
 import site_pages as site
+from spark_shared import shared_spark
 
 ROOT = Path(__file__).parents[2]
 PAGES = sessions.pages()
@@ -144,17 +145,19 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 
 def pages_with_sessions() -> Iterator[ParameterSet]:
-    """Those that start a Spark share it with its tests."""
+    """Those that need a Spark share it with its tests."""
     for page in PAGES:
         session = "".join(sessions.SESSION.findall(page.read_text("utf-8")))
         if session:
             is_spark = "--engine spark" in session or "omnigraph spark" in session
             marks = [pytest.mark.timeout(360)] if is_spark else []
-            yield pytest.param(page, marks=marks, id=name_of(page))
+            yield pytest.param(page, is_spark, marks=marks, id=name_of(page))
 
 
-@pytest.mark.parametrize("page", list(pages_with_sessions()))
-def test_a_pasted_session_prints_what_it_shows(page: Path) -> None:
+@pytest.mark.parametrize("page, is_spark", list(pages_with_sessions()))
+def test_a_pasted_session_prints_what_it_shows(page: Path, is_spark: bool) -> None:
+    if is_spark:
+        shared_spark()
     text = page.read_text(encoding="utf-8")
 
     assert text == sessions.refreshed(text), "run `make docs`"

@@ -148,6 +148,17 @@ def test_keys_that_are_rarely_asked_for_are_found_all_the_same(keys: list[str], 
     assert found.tolist() == [first.get(value, -1) for value in asked]
 
 
+@pytest.mark.parametrize("is_rarely_hit", [False, True])
+def test_keys_are_found_in_every_block_of_a_long_column(is_rarely_hit: bool) -> None:
+    names = [None if number % 1000 == 7 else f"n{number}" for number in range(100_000)]
+    keys = pa.array([f"n{number}" for number in range(0, 120_000, 997)])
+    wanted = [-1 if name is None or int(name[1:]) % 997 else int(name[1:]) // 997 for name in names[5:]]
+
+    found = KeySet(keys, is_rarely_hit=is_rarely_hit).places(pa.array(names).slice(5))
+
+    assert found.tolist() == wanted
+
+
 @given(few_keys, columns)
 @FEW
 def test_keys_are_told_apart_even_when_all_texts_end_alike(keys: list[str], values: list[str]) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,6 +14,7 @@ from omnigraph.graph.texts import place
 from worlds import runtime
 
 SCHEMA = "node P { name: String @key  text: String? }"
+ADD = 'query q() { insert P { name: "ada" } }'
 ALL = "query q() { match { $p: P } return { $p.name, $p.text } order { $p.name } }"
 
 
@@ -56,9 +59,46 @@ CALLS: dict[str, tuple[Callable[[og.Graph], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("slip", CALLS)
+SLIPS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "nobody": (lambda graph: graph.mutate(ADD, actor=None), "`actor` can't be None: it is a text"),
+    "an actor's number": (lambda graph: graph.load([], mode="append", actor=3), "`actor` can't be of type int"),
+    "to act as nobody": (lambda graph: graph.acting_as(None), "`actor` can't be None: it is a text"),
+    "a message's number": (lambda graph: graph.mutate(ADD, message=3), "`message` can't be of type int"),
+    "a key's number": (lambda graph: graph.mutate(ADD, idempotency_key=3), "`idempotency_key` can't be of type int"),
+    "a branch's number": (lambda graph: graph.query(ALL, branch=3), "`branch` can't be of type int: it is a text"),
+    "no branch": (lambda graph: graph.mutate(ADD, branch=None), "`branch` can't be None: it is a text"),
+    "a query's number": (lambda graph: graph.query(ALL, name=3), "`name` can't be of type int: it is a text"),
+    "a commit's number": (lambda graph: graph.query(ALL, snapshot=3), "`snapshot` can't be of type int: it is a text"),
+    "a state's number": (lambda graph: graph.diff("main", 4), "a state can't be of type int: it is a text"),
+    "a commit that is none": (lambda graph: graph.commits(before=3), "a commit can't be of type int: it is a text"),
+    "a type's number": (lambda graph: graph.table(3), "`type_name` can't be of type int: it is a text"),
+    "an id's number": (lambda graph: graph.history("P", 3), "`id` can't be of type int: it is a text"),
+    "a new branch's number": (lambda graph: graph.branches.create(3), "`name` can't be of type int: it is a text"),
+    "a new tag's number": (lambda graph: graph.tags.create(3), "`name` can't be of type int: it is a text"),
+    "a text of seconds": (lambda graph: graph.query(ALL, seconds="3"), "`seconds` can't be .3.: it is a number"),
+    "a text of bytes": (
+        lambda graph: graph.explain(ALL, memory_bytes="3"),
+        "`memory_bytes` can't be .3.: it is a whole",
+    ),
+    "a limit's text": (lambda graph: graph.commits(limit="5"), "`limit` can't be .5.: it is a whole number from 0 on"),
+    "a limit below nothing": (lambda graph: graph.commit_page(limit=-1), "`limit` can't be -1: it is a whole number"),
+    "a part of a version": (lambda graph: graph.history("P", "a", limit=1.5), "`limit` can't be 1.5: it is a whole"),
+    "a feed's limit": (lambda graph: graph.changes(limit="5"), "`limit` can't be .5.: it is a whole number from 1 on"),
+    "a feed's patience": (lambda graph: graph.changes(poll_seconds="1"), "`poll_seconds` can't be .1.: it is a number"),
+    "vectors' limit": (lambda graph: graph.embed("P", limit="5"), "`limit` can't be .5.: it is a whole number"),
+    "no vectors at once": (lambda graph: graph.embed("P", batch=0), "`batch` can't be 0: it is a whole number from 1"),
+    "commits to keep": (lambda graph: graph.cleanup(keep="3"), "`keep` can't be .3.: it is a whole number from 1 on"),
+    "days": (lambda graph: graph.cleanup(older_than=7), "`older_than` can't be 7: it is a length of time, such as"),
+    "grace": (lambda graph: graph.cleanup(keep=1, grace="1d"), "`grace` can't be .1d.: it is a length of time"),
+    "who optimises": (lambda graph: graph.optimize(engine="sparc"), "it is one of auto, local, spark; did you mean"),
+    "how often": (lambda graph: graph.reconciler(every_seconds="3"), "`every_seconds` can't be .3.: it is a number"),
+}
+"""What type checkers find, if one is asked."""
+
+
+@pytest.mark.parametrize("slip", [*CALLS, *SLIPS])
 def test_a_slip_is_told_what_was_meant(slip: str, graph: og.Graph) -> None:
-    call, message = CALLS[slip]
+    call, message = {**CALLS, **SLIPS}[slip]
 
     with pytest.raises(og.BadArgumentError, match=message):
         call(graph)
@@ -82,6 +122,21 @@ def test_a_load_of_what_is_no_input_is_told_what_is(slip: str, graph: og.Graph) 
 
     with pytest.raises(TypeError, match=message):
         graph.load(mode="append", **arguments)  # type: ignore[arg-type] # the slip
+
+
+def test_numbers_of_numpy_are_numbers(graph: og.Graph) -> None:
+    graph.mutate(ADD)
+
+    assert len(graph.commits(limit=np.int64(1))) == 1  # type: ignore[arg-type] # it is as good
+    assert graph.query(ALL, seconds=np.float32(60)).row_count == 1  # type: ignore[arg-type] # it is as good
+
+
+def test_differences_and_plans_say_what_they_are(graph: og.Graph) -> None:
+    graph.mutate(ADD)
+    old, new = graph.commits()[1].id, graph.commits()[0].id
+
+    assert repr(graph.diff(old, "main")) == f"<Diff of main@{old} and main@{new}>"
+    assert repr(graph.explain(ALL)) == f"<Explained q at main@{new}: print it for the plan>"
 
 
 def test_a_query_may_end_with_a_comment_that_names_a_file(graph: og.Graph) -> None:

@@ -160,9 +160,9 @@ def test_a_limit_bounds_the_list_and_the_walk(graph: og.Graph, monkeypatch: pyte
         run(graph, f'update P set {{ n: {number + 10} }} where name = "a"')  # noqa: S608 - no SQL
     looked = []
 
-    def looking(*arguments: Any) -> Any:
+    def looking(*arguments: Any, **named: Any) -> Any:
         looked.append(arguments)
-        return spot_before(*arguments)
+        return spot_before(*arguments, **named)
 
     monkeypatch.setattr("omnigraph.ops.entity_history.spot_before", looking)
 
@@ -294,6 +294,20 @@ def test_commits_that_left_the_row_alone_are_not_all_looked_at(
 
     assert told(graph) == [("updated", ("n",)), ("inserted", ())]
     assert len(looked) <= 20
+
+
+def test_a_compaction_of_many_fragments_is_passed_without_looking_into_them(graph: og.Graph) -> None:
+    for number in range(60):
+        run(graph, f'insert P {{ name: "p{number}", n: 1 }}')
+    run(graph, 'update P set { n: 2 } where name = "b"')  # it lies in the last fragment of all
+    graph.optimize()
+    cold = og.open_graph(graph.uri, runtime=runtime())
+
+    with cold._session.runtime.telemetry.counting() as requests:
+        versions = told(cold, key="b")
+
+    assert versions == [("updated", ("n",)), ("inserted", ())]
+    assert requests.total(target="table", operation="get") < 60, requests.table()
 
 
 def test_what_a_merge_settled_is_told_as_it_was_settled(graph: og.Graph) -> None:

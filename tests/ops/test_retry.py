@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.ops.retry import ATTEMPTS, rerun_on_conflict
 from worlds import runtime
 

@@ -8,7 +8,7 @@ import pytest
 import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows, run
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.engine.migrating import rules
 from omnigraph.ops.schema_apply import SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.runtime import Runtime

@@ -8,7 +8,7 @@ from omnigraph.commit.branch_errors import (
     BranchHasChildrenError,
     BranchMissingError,
 )
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.write import TableWrite, write_tables
 from race.jobs import opened

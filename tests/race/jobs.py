@@ -6,8 +6,9 @@ import time
 import pyarrow as pa
 
 from omnigraph.commit import publisher
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import CommitPlan, ConflictError
+from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.rebase import rebase
 from omnigraph.commit.records import Commit
 from omnigraph.commit.requirement import RowsUnchanged
@@ -101,12 +102,13 @@ def transfer(uri: str, times: int, seed: int) -> int:
     return conflicts
 
 
-def watch(uri: str, seconds: float) -> list[int]:
-    """The sum over A and B in every snapshot that can be seen."""
+def watch(uri: str, until: int, looks: int) -> list[int]:
+    """The sum over A and B in every snapshot that is seen until this commit is, and in so many at least."""
     session = open_session(uri, is_read_only=True, runtime=Runtime(options=RACING))
-    end = time.monotonic() + seconds
-    sums = []
-    while time.monotonic() < end:
+    end = time.monotonic() + 100
+    sums: list[int] = []
+    while len(sums) < looks or session.head().snapshot.commit.seq < until:
+        assert time.monotonic() < end, "that commit never came"
         seen = state(session)
         sums.append(sum(seen["node:A"].values()) + sum(seen["node:B"].values()))
     return sums

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from merging import change, run
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.graph import Graph
 from worlds import FAST, runtime
 

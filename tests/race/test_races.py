@@ -50,7 +50,7 @@ def test_a_shared_counter_loses_no_increment(tmp_path: Path, zygote: Zygote) -> 
 
 def test_transfers_between_tables_are_never_seen_half(tmp_path: Path, zygote: Zygote) -> None:
     uri = seeded_world(tmp_path / "g").uri
-    watcher = zygote.start("race.jobs:watch", {"uri": uri, "seconds": 6})
+    watcher = zygote.start("race.jobs:watch", {"uri": uri, "until": 1 + 3 * 40, "looks": 21})
 
     together(zygote, "transfer", [{"uri": uri, "times": 40, "seed": seed} for seed in range(3)])
     sums = zygote.wait(watcher)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.requirement import RowsUnchanged
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables

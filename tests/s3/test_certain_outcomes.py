@@ -14,8 +14,8 @@ from lance import LanceDataset
 
 from faulty_proxy import ALWAYS, MANIFEST_PUT, PATIENCE, SIDECAR, Act, Fault, FaultyProxy
 from omnigraph.commit import audit, publisher
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import OutcomeUnknownError
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Lease, Sidecar, list_sidecars
 from omnigraph.errors import Kind

@@ -60,7 +60,7 @@ def test_a_shared_counter_on_s3_loses_no_increment(world: Session, zygote: Zygot
 
 
 def test_transfers_between_tables_on_s3_are_never_seen_half(world: Session, zygote: Zygote) -> None:
-    watcher = zygote.start("race.jobs:watch", {"uri": world.uri, "seconds": 4})
+    watcher = zygote.start("race.jobs:watch", {"uri": world.uri, "until": 1 + 2 * 8, "looks": 4})
 
     together(zygote, "transfer", [{"uri": world.uri, "times": 8, "seed": seed} for seed in range(2)])
     sums = zygote.wait(watcher)

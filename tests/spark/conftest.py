@@ -5,14 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.spark.session import session
+from spark_shared import shared_spark
 
-MASTER = "local[2,2]"
-"""Two cores; a task that fails is tried once more."""
-QUICK = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.codegen.wholeStage": "false",  # to compile a query of ten rows takes many times longer than to run it
-}
 HERE = Path(__file__).parent
 
 
@@ -26,4 +20,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """The session. Whoever changes its settings changes them back."""
-    return session(MASTER, **QUICK)
+    return shared_spark()

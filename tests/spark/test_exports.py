@@ -51,6 +51,15 @@ def test_the_files_of_jsonl_are_those_of_one_process_one_behind_the_other(graph:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_a_graph_without_rows_comes_back(graph: og.Graph, tmp_path: Path) -> None:
+    exported = graph.export(tmp_path / "out", engine="spark", types=["Empty"])
+
+    again = og.create_graph(str(tmp_path / "again"), "node Empty { text: String? }", runtime=runtime())
+    loaded = again.load(tmp_path / "out", mode="append")
+    assert exported.rows == {"Empty": 0}
+    assert loaded.commit_id is None
+
+
 def test_the_files_of_parquet_have_the_rows_of_one_process(graph: og.Graph, tmp_path: Path) -> None:
     graph.export(tmp_path / "here", format="parquet")
 

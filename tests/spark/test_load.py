@@ -175,6 +175,37 @@ def test_blobs_by_uri_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> 
     settled(graph)
 
 
+def test_values_behind_a_blob_are_compared_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    others = "  ".join(f"c{number}: String?" for number in range(6))
+    schema = f"node Doc {{ body: Blob?  code: String? @unique  {others}  name: String @key }}"
+    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=runtime())
+    more = {f"c{number}": "same" for number in range(6)}
+    good = [node("Doc", name=f"d{number}", code=f"x{number}", body="base64:AAA=", **more) for number in range(5)]
+    data = file_of(tmp_path, *good, node("Doc", name="d9", code="x3", **more))
+
+    result = spark_loaded(spark, graph, "append", data, APART, on_error=tmp_path / "bad")
+
+    assert (result.nodes["Doc"].inserted, result.rejected) == (5, 1)
+    assert [one["message"] for one in reasons(tmp_path / "bad")] == [
+        "@unique violation on Doc.code: 'x3' is held by 'd3' and 'd9'"
+    ]
+    assert sorted(one["code"] for one in rows(graph, "Doc", "code")) == [f"x{number}" for number in range(5)]
+
+
+def test_an_overwrite_leaves_no_edge_hanging_whose_own_records_were_all_refused(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path
+) -> None:
+    loaded(graph, "append", person("old"), person("new"), edge("Knows", "old", "old"))
+    data = file_of(tmp_path, person("new"), edge("Knows", "new", "nobody"))
+
+    with pytest.raises(LoadError, match=r"Knows\.from: no Person 'old' any more, but the edge .* stays") as told:
+        spark_loaded(spark, graph, "overwrite", data, APART, on_error=tmp_path / "bad")
+
+    assert told.value.total == 3
+    assert column(graph, "Person", "name") == ["new", "old"]
+    settled(graph)
+
+
 # --- tasks that fail, come twice, or come too late ------------------------------------------------------
 
 

@@ -12,12 +12,12 @@ import omnigraph as og
 from load_calls import Record, edge, loaded, node
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput
 from omnigraph.spark.job import SparkLoading
-from spark_loading import exported, file_of, left_over, reasons, spark_loaded, texts
+from spark_loading import exported, file_of, left_over, spark_loaded
 from worlds import runtime
 
 SCHEMA = """
 node Person { name: String @key  email: String? @unique  age: I32?  @range(age, 0..99) }
-node Team { name: String @key  code: I64?  room: String?  @unique(code, room) }
+node Team { logo: Blob?  name: String @key  code: I64?  room: String?  @unique(code, room) }
 edge Knows: Person -> Person { since: I32?  @key(src, dst) }
 edge Leads: Team -> Person @card(1..2)
 edge Likes: Person -> Team @card(0..2)
@@ -40,7 +40,8 @@ def records(seed: int, count: int) -> list[Record | str]:
                 return node("Person", name=name("p"), **more)
             case 4 | 5:
                 code = draw.choice([None, 1, 2, 3, draw.randrange(size)])
-                return node("Team", name=name("t"), code=code, room=draw.choice([None, "r", "s", name("r")]))
+                room, logo = draw.choice([None, "r", "s", name("r")]), draw.choice([None, "base64:AAA="])
+                return node("Team", name=name("t"), code=code, room=room, logo=logo)
             case 6 | 7:
                 return edge("Knows", name("p"), name("p"))
             case 8 | 9:
@@ -60,7 +61,8 @@ def outcome(graph: og.Graph, engine: Any, kept: Path) -> dict[str, Any]:
         told: dict[str, Any] = {**result.to_json(), "commit_id": None, "quarantine": None}
     except LoadError as error:
         told = {"total": error.total, "problems": [str(one) for one in error.problems]}
-    return {**told, "reasons": reasons(kept), "texts": texts(kept), "holds": exported(graph)}
+    left_out = [(kept / name).read_text() if kept.exists() else "" for name in ("reasons.jsonl", "rejected.jsonl")]
+    return {**told, "left out": left_out, "holds": exported(graph)}
 
 
 def both(

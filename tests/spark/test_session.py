@@ -1,8 +1,15 @@
 """One quiet session, which is the active one where there is one."""
 
+import signal
+import subprocess
+import time
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
+from omnigraph.config.java import Java
+from omnigraph.spark.home import Home
 from omnigraph.spark.session import OtherMasterError, active_session, session
 
 
@@ -25,3 +32,41 @@ def test_a_session_of_ours_is_calm(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert context.uiWebUrl is None
     assert context.getConf().get("spark.driver.host") == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "printed, words",
+    [
+        (
+            'Exception in thread "main" org.apache.spark.SparkException: HADOOP_CONF_DIR must be set\n\tat S.main(S)',
+            "HADOOP_CONF_DIR must be set",
+        ),
+        (
+            "WARN: first\njava.io.IOException: no space\n\tat a.b(C.java)\nCaused by: x.Y: really\n\t... 3 more\n",
+            "WARN: first\nno space\nreally",
+        ),
+        ("Error: Could not find or load main class\n", "Error: Could not find or load main class"),
+        ("", ""),
+    ],
+)
+def test_the_last_words_of_java_are_without_its_stack(tmp_path: Path, printed: str, words: str) -> None:
+    home = Home(tmp_path)
+    home.printed.write_text(printed)
+
+    assert home.last_words() == words
+
+
+def test_a_java_whose_start_was_interrupted_does_not_outlive_us(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    program = (
+        home.java_home(Java(program=Path("/bin/sleep"), release=17, has_vectors=True, is_bundled=False))
+        / "bin"
+        / "java"
+    )
+    with subprocess.Popen([program, "300"]) as process:
+        while not (home.started.exists() and home.started.read_text().endswith("\n")):
+            time.sleep(0.01)
+
+        home.end_abandoned()
+
+        assert process.wait(60) == -signal.SIGKILL

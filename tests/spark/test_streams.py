@@ -7,18 +7,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
 import spark_streaming
 from omnigraph.commit import manifest_log
+from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults, InjectedFaultError
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.runtime import Runtime
 from omnigraph.spark import stream as stream_module
-from omnigraph.spark.stream import BadMappingError, Rows
+from omnigraph.spark.checkpoint import CheckpointTakenError
+from omnigraph.spark.stream import BadMappingError, RowMapping
 from spark_streaming import MAPPING, SCHEMA, events, expected, found, run, write_events
 from worlds import FAST, runtime
 
@@ -139,20 +142,109 @@ def test_a_large_batch_is_loaded_by_executors(
     assert found(graph) == expected(FILES)
 
 
+def test_a_batch_with_too_many_bad_records_is_tried_again_when_more_are_allowed(
+    graph: og.Graph, tmp_path: Path, spark: SparkSession
+) -> None:
+    write_events(tmp_path / "in", 0)
+    bad = "".join(f'{{"batch": null, "one": "x{number}", "other": "y"}}\n' for number in range(3))
+    (tmp_path / "in" / "999.json").write_text(bad, encoding="utf-8")
+    refused = tmp_path / "refused"
+
+    def start(most: int) -> None:
+        frame = events(spark, tmp_path / "in")
+        graph.spark.stream(
+            frame, MAPPING, checkpoint=tmp_path / "c", until_empty=True, on_error=refused, max_errors=most
+        ).wait()
+
+    with pytest.raises(og.LoadError, match=r"the bad records and their reasons are in .*batch-1"):
+        start(1)
+    start(100)
+
+    assert found(graph) == expected(1)
+    assert sorted(path.name for path in (refused / "batch-1").iterdir()) == ["reasons.jsonl", "rejected.jsonl"]
+
+
+def test_refused_records_of_a_batch_are_there_when_the_driver_died_behind_its_commit(
+    graph: og.Graph, tmp_path: Path, spark: SparkSession
+) -> None:
+    write_events(tmp_path / "in", 0)
+    with (tmp_path / "in" / "000.json").open("a") as file:
+        file.write('{"batch": null, "one": "x", "other": "y"}\n')
+    refused = tmp_path / "refused" / "batch-0"
+
+    def start(actor: str) -> None:
+        frame = events(spark, tmp_path / "in")
+        graph.spark.stream(
+            frame, MAPPING, checkpoint=tmp_path / "c", until_empty=True, on_error=tmp_path / "refused", actor=actor
+        ).wait()
+
+    start("one")
+    forget_last_batch(tmp_path / "c")
+    for name in ("rejected.jsonl", "reasons.jsonl"):
+        (refused / name).rename(refused / f".{name}.new")  # as a driver leaves it that dies right behind the commit
+    start("another")
+
+    assert found(graph) == expected(1)
+    assert sorted(path.name for path in refused.iterdir()) == ["reasons.jsonl", "rejected.jsonl"]
+
+
+def test_a_checkpoint_belongs_to_one_branch_of_one_graph(graph: og.Graph, tmp_path: Path, spark: SparkSession) -> None:
+    write_events(tmp_path / "in", 0)
+    run(graph, spark, tmp_path / "in", tmp_path / "checkpoint")
+    elsewhere = og.create_graph(str(tmp_path / "other"), SCHEMA, runtime=runtime())
+    graph.branches.create("review")
+
+    for door in (elsewhere.spark, graph.spark.at(branch="review")):
+        with pytest.raises(CheckpointTakenError, match=r"is the checkpoint of a stream into .* would miss every row"):
+            door.stream(events(spark, tmp_path / "in"), MAPPING, checkpoint=tmp_path / "checkpoint")
+
+
+def failing(batch: DataFrame) -> dict[str, DataFrame]:
+    """A mapping that does not work."""
+    raise KeyError(batch.columns[0])
+
+
+@pytest.mark.parametrize(
+    "mapping, message",
+    [(failing, "the function failed: KeyError: 'batch'"), (lambda _: ["Person"], "has to give DataFrames by type")],
+)
+def test_a_function_that_makes_no_rows_stops_the_stream_with_its_reason(
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, mapping: RowMapping, message: str
+) -> None:
+    stream = graph.spark.stream(events(spark, incoming), mapping, checkpoint=tmp_path / "checkpoint", until_empty=True)
+
+    with pytest.raises(BadMappingError, match=message):
+        stream.wait()
+
+
 @pytest.mark.parametrize(
     "mapping, message",
     [
+        ({}, "it names no types"),
         ({"Persn": {"name": "one"}}, "did you mean `Person`"),
         ({"Person": []}, "it names no columns"),
         ({"Person": [{"name": "one", "seen": "batch"}, {"name": "other"}]}, "not all give `seen`"),
         ({"Person": {"name": "nobody + 1"}}, "nobody"),
+        ({"Person": {"nme": "one", "seen": "batch"}}, 'unknown column "nme".*did you mean `name`'),
+        ({"Person": {"seen": "batch"}}, "there is no column `name`, which is the key"),
+        ("Person", 'unknown column "batch"'),
     ],
 )
 def test_a_mapping_that_can_not_be_meant_is_refused(
-    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, mapping: Rows, message: str
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, mapping: RowMapping, message: str
 ) -> None:
-    with pytest.raises((BadMappingError, og.TypeMissingError), match=message):
+    with pytest.raises((BadMappingError, og.TypeMissingError, ColumnError), match=message):
         graph.spark.stream(events(spark, incoming), mapping, checkpoint=tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize(
+    "given, message", [({"mode": "overwrite"}, "it is merge or append"), ({"every": "often"}, "such as `10 seconds`")]
+)
+def test_an_argument_that_can_not_be_meant_is_refused(
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadArgumentError, match=message):
+        graph.spark.stream(events(spark, incoming), MAPPING, checkpoint=tmp_path / "checkpoint", **given)
 
 
 def test_a_frame_that_ends_is_no_stream(graph: og.Graph, tmp_path: Path, spark: SparkSession) -> None:

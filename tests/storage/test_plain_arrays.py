@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.storage.plain_arrays import filled, is_given, numbers, scalar, truths
+from omnigraph.storage.plain_arrays import array_of, filled, is_given, numbers, scalar, truths
 
 INTEGERS = {pa.int32(): 32, pa.int64(): 64, pa.uint32(): 32, pa.uint64(): 64}
 
@@ -43,6 +43,15 @@ def test_numbers_are_not_copied() -> None:
     assert np.shares_memory(numbers(pa.array(values)), values)
 
 
+@pytest.mark.parametrize("kind", ["?", "i4", "i8", "u4", "u8", "f8"])
+@pytest.mark.parametrize("step", [1, 3, -1])
+def test_an_array_is_what_pyarrow_makes_of_it(kind: str, step: int) -> None:
+    values = (np.arange(19) % 5).astype(kind)[::step]
+
+    assert array_of(values).equals(pa.array(values))
+    assert array_of(values[:0]).equals(pa.array(values[:0]))
+
+
 @pytest.mark.parametrize("type_", INTEGERS, ids=str)
 @given(data=st.data())
 def test_whole_scalars_are_what_pyarrow_says(type_: pa.DataType, data: st.DataObject) -> None:
@@ -71,7 +80,7 @@ def test_nothing_here_imports_pandas() -> None:
     code = """
 import sys
 import numpy as np, pyarrow as pa
-from omnigraph.storage.plain_arrays import filled, is_given, numbers, scalar, truths
+from omnigraph.storage.plain_arrays import array_of, filled, is_given, numbers, scalar, truths
 array = pa.array(np.arange(3), mask=np.array([False, True, False]))
 filled(array, 0), is_given(array), numbers(array), truths(pa.array(np.array([True])))
 scalar("a", pa.string()), scalar(1, pa.int32()), scalar(1.5, pa.float64()), scalar(True, pa.bool_())

@@ -29,6 +29,7 @@ from omnigraph.storage.staging import (
 )
 from omnigraph.storage.upkeep import compact
 from omnigraph.storage.versions import StaleBaseError, apply
+from omnigraph.storage.written_rows import staged_batches
 from worlds import rows, runtime, seeded_world
 
 
@@ -205,6 +206,24 @@ def test_the_files_of_large_values_are_named(tmp_path: Path) -> None:
     assert len(staged.blobs) == 2
     assert set(staged.files) == after - before
     assert Staged.from_json(staged.to_json()) == staged
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_columns_behind_a_blob_are_read_from_a_staged_file(tmp_path: Path, is_stream: bool) -> None:
+    others = "  ".join(f"c{number}: String?" for number in range(8))
+    schema = Source(f"node A {{ b: Blob?  {others} }}", "b.pg")
+    session = create(str(tmp_path / "b"), schema, actor="t", runtime=runtime())
+    table = session.tables(session.snapshot()).table("node:A")
+    values = pa.array([b"x", b"y" * 300_000], pa.large_binary())
+    given = pa.table({"id": ["a", "b"], "b": values, **{f"c{n}": [f"{n}a", f"{n}b"] for n in range(8)}})
+
+    staged = stage_append(table, RowStream(batches=lambda: iter(given.to_batches())) if is_stream else given)
+    found = [pa.Table.from_batches(staged_batches(session.store, table.path, one, ["c0"])) for one in staged.written]
+    after = Table(table.handles, table.path, apply(table.handles, staged, table.version))
+
+    assert pa.concat_tables(found).to_pydict() == {"c0": ["0a", "0b"]}
+    assert after.scan(["id", "c0", "c7"]).to_pydict() == given.select(["id", "c0", "c7"]).to_pydict()
+    assert after.schema.names == table.schema.names
 
 
 def test_an_id_given_twice_is_refused(table: Table) -> None:

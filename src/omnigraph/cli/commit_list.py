@@ -83,6 +83,7 @@ def _text(page: "CommitPage") -> str:
         )
         for commit in page.commits
     ]
-    return table_text(
+    text = table_text(
         ("commit", "at", "actor", "operation", "tables", "rows", "message"), rows, right=("tables", "rows")
     )
+    return text if page.next is None else f"{text}\nolder commits: --before {page.next}\n"

@@ -17,7 +17,7 @@ from omnigraph.cli.options import (
     quiet_option,
 )
 from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import ReaderGoneError, count_of, facts_text, print_json, print_text
+from omnigraph.cli.render import ReaderGoneError, count_of, facts_text, print_error, print_json, print_text
 from omnigraph.errors import OutputError
 from omnigraph.lang.invisible import reveal
 
@@ -87,17 +87,23 @@ def command(  # noqa: PLR0913 - one argument per option
             share = progress.rows / progress.total_rows if progress.total_rows else None
             line.show(f"writing {progress.type}", rows=progress.rows, share=share)
 
-        exported = graph.export(
-            output,
-            format=format_,
-            types=chosen,
-            branch=branch,
-            snapshot=commit_id,
-            at=at,
-            engine=engine,
-            master=master,
-            progress=show,
-        )
+        try:
+            exported = graph.export(
+                output,
+                format=format_,
+                types=chosen,
+                branch=branch,
+                snapshot=commit_id,
+                at=at,
+                engine=engine,
+                master=master,
+                progress=show,
+            )
+        except KeyboardInterrupt:
+            line.clear()
+            told = "types that were done are written, others are not" if format_ == "parquet" else "nothing is written"
+            print_error(f"interrupted: {told}")
+            raise
     if as_json:
         print_json({"output": output, **exported.to_json()})
     else:

@@ -35,8 +35,13 @@ def fail(error: Exception, given: Sequence[str], *, as_json: bool) -> int:
         traceback.print_exception(error)
     if isinstance(error, OmnigraphError) and error.code == "output_failed":
         discard_output()
-    kind = _kind(error)
-    print_error(json_text({"error": _document(error, kind)}, sys.stderr) if as_json else _text(error, given))
+    kind, meant = _kind(error), way_out(error, given)
+    if as_json:
+        # Beside the error, which is the same through every door: only this one knows the words that it was given.
+        help_ = {} if meant is None else {"help": meant}
+        print_error(json_text({"error": _document(error, kind), **help_}, sys.stderr))
+    else:
+        print_error(_story(error) if meant is None else f"{_story(error)}\nhelp: {_visible(meant)}")
     return EXIT_CODES[kind]
 
 
@@ -62,11 +67,6 @@ def _document(error: Exception, kind: Kind) -> dict[str, object]:
             return {"code": "usage", "kind": kind.value, "message": error.format_message()}
         case _:
             return {"code": "internal", "kind": kind.value, "message": _bug(error)}
-
-
-def _text(error: Exception, given: Sequence[str]) -> str:
-    told, meant = _story(error), way_out(error, given)
-    return told if meant is None else f"{told}\nhelp: {_visible(meant)}"
 
 
 def _story(error: Exception) -> str:

@@ -1,7 +1,6 @@
 """Groups whose commands are imported when they are called, so that `--help` stays fast."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from omnigraph.cli.examples import examples_text
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.suggest import closest
 
 

@@ -1,5 +1,7 @@
 """The command `omnigraph`: its commands, and how each run ends."""
 
+import atexit
+import gc
 import logging
 import os
 import sys
@@ -108,6 +110,9 @@ cli = LazyGroup(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error has been reported by then."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # When the process ends, all that was imported would be looked through for garbage, which is a tenth of a short run.
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
     if os.environ.get("OMNIGRAPH_DEBUG"):
         logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
         logging.getLogger("omnigraph").setLevel(logging.DEBUG)

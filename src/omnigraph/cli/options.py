@@ -13,7 +13,7 @@ import omnigraph
 from omnigraph.cli.sources import STDIN, TYPED_NAME, read_source
 from omnigraph.cli.ways_out import is_graph
 from omnigraph.clock import parse_instant
-from omnigraph.config.tokens import token_here
+from omnigraph.config.client_token import token_here
 from omnigraph.lang.source import Source
 from omnigraph.query.params import ParamText
 

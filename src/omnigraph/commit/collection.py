@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.branches import Branches
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import MAIN, Floor, Manifest
 from omnigraph.commit.retention import (
     Bounds,
@@ -26,6 +26,7 @@ from omnigraph.commit.retention import (
     planned,
 )
 from omnigraph.commit.sidecar import Sidecar
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.swap_errors import SwapLostError
 

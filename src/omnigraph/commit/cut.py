@@ -13,8 +13,8 @@ from msgspec import structs
 
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.branches import Branches
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import MAIN, BranchRecord, Commit, Floor, Pin, TagRecord
 from omnigraph.storage.layout import MANIFEST
 

@@ -18,10 +18,10 @@ from dataclasses import replace
 from msgspec import structs
 
 from omnigraph.clock import instant_text
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.damage import JournalDamage, ManifestLook
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import Commit, Floor, Pin
 from omnigraph.commit.refs import undo
 from omnigraph.commit.retention import ranges

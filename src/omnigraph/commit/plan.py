@@ -1,7 +1,7 @@
 """What a writer hands to the publisher: the whole change, as data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -9,25 +9,8 @@ from omnigraph.commit.dropped import Purge
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import MergedFrom, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.requirement import Requirement
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.staging import Staged
-
-
-class ConflictError(OmnigraphError):
-    """Somebody else changed what this write relied on. Nothing of it is visible."""
-
-    kind = Kind.CONFLICT
-    code = "conflict"
-
-    def __init__(self, table_key: str, expected: str, actual: str, reason: str) -> None:
-        super().__init__(table_key, expected, actual, reason)
-        self.table_key, self.expected, self.actual, self.reason = table_key, expected, actual, reason
-
-    def __str__(self) -> str:
-        return (
-            f"{self.table_key} changed while this write was prepared ({self.reason});"
-            f" expected {self.expected}, found {self.actual}: read again and retry"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.clock import instant_text
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.floor import TooSlowError, require_base, require_source, require_staged
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
 from omnigraph.commit.moments import moment_after
-from omnigraph.commit.plan import CommitPlan, ConflictError, Move, NewTable
+from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
 from omnigraph.commit.records import MAIN, MAINTENANCE, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
 from omnigraph.commit.repeats import earlier_try, require_same_request

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import CommitPlan, ConflictError, Move
+from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.storage.handles import Handles

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import Manifest
 from omnigraph.storage.swap_errors import SwapLostError
 

@@ -1,21 +1,19 @@
 """Bearer tokens as a server keeps them: whose they are, and their SHA-256. The tokens themselves are kept nowhere."""
 
 import hashlib
-import os
 import re
 import secrets
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from omnigraph.clock import instant_text
 from omnigraph.config.file import Section, SettingsError, read_settings
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 
-TOKEN = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
-"""The token with which a client asks."""
 PREFIX = "og_"
 """What tokens start with, so that scanners find those that were published by mistake."""
 SHORTEST = 32
@@ -41,11 +39,6 @@ class TokenRecord:
 def digest_of(token: str) -> bytes:
     """The SHA-256 of a token, the only form in which it is kept and compared."""
     return hashlib.sha256(token.encode()).digest()
-
-
-def token_here() -> str | None:
-    """The token with which this process's client asks: that of the environment."""
-    return os.environ.get(TOKEN) or None
 
 
 def new_token() -> str:

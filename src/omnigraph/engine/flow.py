@@ -39,6 +39,9 @@ class Steps(Protocol):
     def inner(self, step: Product | Join, *, counts: bool) -> Bindings:
         """The other side, solved once."""
 
+    def weighed(self, step: Join, bindings: Bindings, *, counts: bool) -> Bindings | None:
+        """The rows that a join pairs, each once, with the number of their pairs."""
+
     def matches(self, step: Join, bindings: Bindings, *, counts: bool) -> Matched:
         """Which rows of the two sides a join puts together."""
 
@@ -64,7 +67,8 @@ class Flow:
         is_own, place = False, 0
         while place < len(steps):
             step = steps[place]
-            ends = self._ends(step, bindings)
+            paired = self._paired(steps[place : place + 2], bindings, is_part=is_led is not None)
+            ends = _NO_ENDS if paired is not None else self._ends(step, bindings)
             if self._is_large(step, bindings, ends, is_led=is_led):
                 self._split(steps[place:], bindings, ends, is_led=is_led, is_whole=is_whole)
                 self._budget.release(held(bindings) if is_own else 0)
@@ -73,7 +77,7 @@ class Flow:
             if self._sink.merges and is_led is not None and step is steps[-1] and _is_costly(step):
                 made = _without(step, bindings)
             else:
-                made = self._steps.step(step, bindings, closing, counts=self._counts)
+                made = self._steps.step(step, bindings, closing, counts=self._counts) if paired is None else paired
             place += 1 if closing is None else 2
             self._budget.claim(held(made), "the matches of the pattern")
             self._budget.release(held(bindings) if is_own else 0)
@@ -81,6 +85,24 @@ class Flow:
             if not bindings.size:
                 return
         self._sink.add(bindings)
+
+    def _paired(self, steps: tuple[Step, ...], bindings: Bindings, *, is_part: bool) -> Bindings | None:
+        """The rows that a join pairs, each once, if nothing of the other side is read behind it: no pair is made.
+
+        Or those of the other side, if only that is read.
+        """
+        if len(steps) < 2 or not isinstance(steps[0], Join) or not isinstance(steps[1], Compact):
+            return None
+        join, keep = steps[0], set(steps[1].keep)
+        if keep <= bindings.columns.keys():
+            return self._steps.weighed(join, bindings, counts=self._counts)
+        other = self._inner(join)
+        if is_part or not keep <= other.columns.keys():
+            return None
+        self._steps.solved[join.number] = bindings  # the two sides change places
+        found = self._steps.weighed(_turned(join), other, counts=self._counts)
+        self._steps.solved[join.number] = other
+        return found
 
     # --- whether to split ------------------------------------------------------------------------------
 
@@ -132,7 +154,7 @@ class Flow:
             self.run(steps, shorter)
         elif isinstance(step, Product | Join) and self._is_led_by_other(step, bindings):
             other = self._inner(step)
-            turned = step if isinstance(step, Product) else replace(step, left=step.right, right=step.left)
+            turned = step if isinstance(step, Product) else _turned(step)
             self._steps.solved[step.number] = bindings  # the two sides change places
             self._run_parts((turned, *steps[1:]), other, self._ends(turned, other), is_led=True)
             self._steps.solved[step.number] = other
@@ -179,6 +201,11 @@ class Flow:
                 break
             begin, is_start = end, is_end
         self._budget.release(needed)
+
+
+def _turned(step: Join) -> Join:
+    """The same join, seen from its other side."""
+    return replace(step, left=step.right, op=step.op.mirrored, right=step.left)
 
 
 def _is_costly(step: Step) -> bool:

@@ -11,7 +11,7 @@ from omnigraph.engine.differences import Differences, Updated, updated_rows
 from omnigraph.engine.row_places import Fills, Piece, differing_places, offsets_in, rows_at
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.column_sets import Positions
-from omnigraph.storage.dataset import ADDRESS, Fragment, Table
+from omnigraph.storage.dataset import ADDRESS, ROW_NUMBER, Fragment, Table
 
 READ_IDS = 4_096
 """Up to so many ids are read one by one; among more, one is looked for by a filter."""
@@ -52,14 +52,21 @@ def spot_in(table: Table, row_id: str) -> Spot | None:
     return _spot(table, table.matching(ID, [row_id], [ID], with_address=True))
 
 
-def spot_before(before: Table, after: Table, row_id: str, spot: Spot | None) -> Spot | None:
+def spot_before(
+    before: Table, after: Table, row_id: str, spot: Spot | None, *, is_maintenance: bool = False
+) -> Spot | None:
     """Where the row of an id lay in an earlier version, given where it lies in a later one.
 
-    What both versions share is not looked at: a row that lies there lies there in both.
+    What both versions share is not looked at: a row that lies there lies there in both. Maintenance moves rows and
+    leaves them their numbers, by which one is found among any number of fragments.
     """
     if spot is not None and spot.lives_in(before):
         fragment = spot.fragment_in(before)
         return None if fragment is None else Spot(fragment.files, spot.offset)
+    if spot is not None and is_maintenance:
+        moved = _moved(before, after, row_id, spot)
+        if moved is not None:
+            return moved
     for piece in differing_places(before, after, {})[0]:
         found = _in_piece(before, piece, row_id)
         if found is not None:
@@ -76,6 +83,18 @@ def what_changed(before: Table, old: Spot, after: Table, new: Spot, fills: Fills
     """In what a row differs between two versions; None when it says the same."""
     places = [np.array([spot.position_in(table)], np.int64) for table, spot in ((before, old), (after, new))]
     return next(updated_rows(before, after, Differences(_NOWHERE, _NOWHERE, places[0], places[1]), fills), None)
+
+
+def _moved(before: Table, after: Table, row_id: str, spot: Spot) -> Spot | None:
+    """Where the row at a spot lay before it was moved there, if it was."""
+    fragment = spot.fragment_in(after)
+    if fragment is None:
+        return None
+    numbers = after.scan([ROW_NUMBER], f"{ADDRESS} = {fragment.number << _OFFSET_BITS | spot.offset}")
+    if not numbers.num_rows:
+        return None
+    found = before.scan([ID], f"{ROW_NUMBER} = {numbers.column(ROW_NUMBER)[0].as_py()}", with_address=True)
+    return _spot(before, found) if found.column(ID).to_pylist() == [row_id] else None
 
 
 def _in_piece(table: Table, piece: Piece, row_id: str) -> Spot | None:

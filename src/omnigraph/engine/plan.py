@@ -6,11 +6,11 @@ the rest by one hop, is no step: it is a branch of its neighbour, and only its c
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from omnigraph.query.expr import Expr
+from omnigraph.dataclasses_later import dataclass
+from omnigraph.query.expr import Expr, Op
 from omnigraph.query.ir import Direction
 
 SEED = "#seed"
@@ -168,11 +168,12 @@ class Product:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Pair every row with the matches of another part of the pattern where two values are equal."""
+    """Pair every row with the matches of another part of the pattern where two values are equal, or in an order."""
 
     number: int
     left: Expr
     right: Expr
+    op: Op = Op.EQ
     types: tuple[tuple[str, str], ...]
     steps: tuple["Step", ...]
     rows: float

@@ -15,6 +15,7 @@ from omnigraph.schema.arrow import identity_from_arrow
 from omnigraph.schema.catalog import UNASSIGNED
 from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of, repeated
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table
+from omnigraph.storage.plain_arrays import array_of
 
 Fills = Mapping[str, pa.Scalar | None]
 """Columns that the later version alone has, by name: what every row got that was there before; None is null."""
@@ -108,7 +109,7 @@ def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = 
     at = np.searchsorted(starts, positions, side="right") - 1
     asked = np.unique(at)
     if not any(fragments[number].deleted for number in asked) and not _is_dense(positions):
-        return table.take(pa.array(positions), columns)
+        return table.take(array_of(positions), columns)
     living = [fragments[number].rows - fragments[number].deleted for number in asked]
     moved = np.zeros(len(fragments), np.int64)
     moved[asked] = np.concatenate(([0], np.cumsum(living)))[:-1]
@@ -120,7 +121,7 @@ def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = 
         parts += _run_rows(table, numbers, run, columns)
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
-    return pa.Table.from_batches(parts).take(pa.array(back))
+    return pa.Table.from_batches(parts).take(array_of(back))
 
 
 def _is_dense(positions: Positions) -> bool:
@@ -141,7 +142,7 @@ def _run_rows(
     for batch in table.batches(columns, fragments=fragments, within=range(start, int(run[-1]) + 1)):
         low, high = np.searchsorted(run, (start, start + batch.num_rows))
         if high > low:
-            yield batch.take(pa.array(run[low:high] - start))
+            yield batch.take(array_of(run[low:high] - start))
         start += batch.num_rows
 
 

@@ -11,7 +11,7 @@ from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.flow import Flow
 from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates
 from omnigraph.engine.operators.close import close
-from omnigraph.engine.operators.combine import Matched, join, matched, product
+from omnigraph.engine.operators.combine import Matched, join, matched, product, weighed
 from omnigraph.engine.operators.compact import compact
 from omnigraph.engine.operators.expand import Closing, expand, held, is_closed_by, towards
 from omnigraph.engine.operators.links import Links
@@ -43,9 +43,10 @@ from omnigraph.engine.plan import (
 )
 from omnigraph.engine.predicates import evaluate_over, shared_type
 from omnigraph.engine.reading import Reading
-from omnigraph.query.expr import EdgeRef, Expr, Identity, Meta, NodeRef, variables
+from omnigraph.query.expr import EdgeRef, Expr, Identity, Meta, NodeRef, Op, variables
 from omnigraph.query.ir import ReadQuery
 from omnigraph.schema.types import ValueType
+from omnigraph.storage.plain_arrays import array_of
 
 _UNIT = Bindings({}, 1)
 
@@ -219,17 +220,31 @@ class _Run:
             return Bindings({}, 0)
         return join(bindings, other, self.matches(step, bindings, counts=counts), self.reading.budget)
 
+    def weighed(self, step: Join, bindings: Bindings, *, counts: bool) -> Bindings | None:
+        """The rows that a join pairs, each once; None when their pairs can't be counted so."""
+        self.reading.budget.check()
+        other = self.inner(step, counts=counts)
+        if not other.size or not bindings.size:
+            return Bindings({}, 0)
+        trace = self.reading.trace
+        if trace is None:
+            return weighed(bindings, other, self.matches(step, bindings, counts=counts), counts=counts)
+        with trace.measured(step.number) as actual:
+            found = weighed(bindings, other, self.matches(step, bindings, counts=counts), counts=counts)
+            actual.rows += 0 if found is None else found.size
+            return found
+
     def matches(self, step: Join, bindings: Bindings, *, counts: bool) -> Matched:
         """Which rows of the two parts a join puts together; asked before it is cut in parts, and when it is made."""
         if self.matched is not None and self.matched[0] is step and self.matched[1] is bindings:
             return self.matched[2]
         other, types = self.inner(step, counts=counts), dict(step.types)
-        if _is_same_row(step, types):
+        if step.op is Op.EQ and _is_same_row(step, types):
             keys = _positions(step.left, bindings), _positions(step.right, other)
         else:
             shared = shared_type(_value_type(step.left), _value_type(step.right))
             keys = self._keys(step.left, bindings, types, shared), self._keys(step.right, other, types, shared)
-        found = matched(*keys)
+        found = matched(*keys, step.op)
         self.matched = (step, bindings, found)
         return found
 
@@ -311,7 +326,7 @@ def _is_same_row(step: Join, types: Mapping[str, str]) -> bool:
 
 def _positions(expr: Expr, bindings: Bindings) -> pa.Array:
     (variable,) = variables(expr)
-    return pa.array(bindings.columns[variable].astype(np.int64, copy=False))
+    return array_of(bindings.columns[variable].astype(np.int64, copy=False))
 
 
 def _value_type(expr: Expr) -> ValueType:

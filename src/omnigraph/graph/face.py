@@ -17,7 +17,7 @@ from omnigraph.graph.spark_door import distributed, reader_for, spark_room
 from omnigraph.graph.texts import parameters, query_source
 from omnigraph.graph.upkeep import UpkeepVerbs
 from omnigraph.lang.source import Source
-from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
+from omnigraph.ops.arguments import BadArgumentError, check_max_errors, check_text, chosen
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
@@ -61,6 +61,8 @@ class Graph(HistoryVerbs, UpkeepVerbs):
 
         `through` names the stored query on whose behalf it happens, which a policy may ask for.
         """
+        if not isinstance(actor, Actor):
+            check_text("actor", actor)
         who = actor if isinstance(actor, Actor) else Actor(name=actor)
         return type(self)(self._session.acting_as(who, through=through))
 

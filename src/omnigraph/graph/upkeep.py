@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from omnigraph.graph import verbs
 from omnigraph.graph.spark_door import hands_for
+from omnigraph.ops.arguments import chosen
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
@@ -120,7 +121,7 @@ class UpkeepVerbs:
             progress=progress,
         )
         session = self._session.on(branch)
-        return verbs.optimize.optimize(session, call, hands_for(session, Engine(engine), master))
+        return verbs.optimize.optimize(session, call, hands_for(session, chosen("engine", Engine, engine), master))
 
     def reconciler(
         self,

@@ -1,8 +1,9 @@
 """Literals and types as both languages write them."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.source import Span
 
 

@@ -3,6 +3,7 @@
 import unicodedata
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ops.arguments import check_text
 
 OWN = "omnigraph:"
 """What the engine's own actors start with, such as `omnigraph:recovery`."""
@@ -42,6 +43,7 @@ class CommitTextTooLongError(OmnigraphError):
 
 def check_actor(actor: str) -> None:
     """ActorRefusedError unless the name is free to use; CommitTextTooLongError when it is too long."""
+    check_text("actor", actor)
     if not actor.strip() or actor.startswith(OWN) or any(unicodedata.category(letter) == "Cc" for letter in actor):
         raise ActorRefusedError(actor)
     _check_length("actor", actor)
@@ -50,6 +52,9 @@ def check_actor(actor: str) -> None:
 def check_signature(actor: str, message: str | None, idempotency_key: str | None) -> None:
     """What `check_actor` asks, and that message and key are not too long either."""
     check_actor(actor)
+    for argument, text in (("message", message), ("idempotency_key", idempotency_key)):
+        if text is not None:
+            check_text(argument, text)
     _check_length("message", message)
     _check_length("idempotency key", idempotency_key)
 

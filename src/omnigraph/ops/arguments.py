@@ -1,8 +1,9 @@
 """Arguments of calls from Python that are checked before anything is done."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TypeVar
+from operator import index
+from typing import SupportsFloat, SupportsIndex, TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
@@ -22,7 +23,8 @@ class BadArgumentError(OmnigraphError):
         self.argument, self.value, self.expected = argument, value, expected
 
     def __str__(self) -> str:
-        return f"`{self.argument}` can't be {self.value}: {self.expected}"
+        what = f"`{self.argument}`" if self.argument.isidentifier() else self.argument
+        return f"{what} can't be {self.value}: {self.expected}"
 
 
 def chosen(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
@@ -35,6 +37,45 @@ def chosen(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
     near = closest(value, names) if isinstance(value, str) else None
     hint = f"; did you mean `{near}`?" if near else ""
     raise BadArgumentError(argument, shown(value), f"it is one of {', '.join(names)}{hint}")
+
+
+def check_text(argument: str, value: object) -> None:
+    """BadArgumentError unless it is a text; `argument` is its name, or what it is, such as `a state`."""
+    if not isinstance(value, str):
+        raise BadArgumentError(argument, _told(value), "it is a text")
+
+
+def check_count(argument: str, value: object, *, least: int = 0) -> None:
+    """BadArgumentError unless it is a whole number that large, or left out."""
+    if value is None:
+        return
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool) and index(value) >= least:
+        return
+    raise BadArgumentError(argument, shown(value), f"it is a whole number from {least} on")
+
+
+def check_number(argument: str, value: object) -> None:
+    """BadArgumentError unless it is a number, not below zero, or left out."""
+    if value is None:
+        return
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool) and float(value) >= 0:
+        return
+    raise BadArgumentError(argument, shown(value), "it is a number from 0 on")
+
+
+def check_duration(argument: str, value: object, longest: timedelta) -> None:
+    """BadArgumentError unless it is a length of time that is not below zero nor too long, or left out."""
+    if value is None:
+        return
+    if not isinstance(value, timedelta) or value < timedelta():
+        told = str(value) if isinstance(value, timedelta) else shown(value)
+        raise BadArgumentError(argument, told, "it is a length of time, such as timedelta(days=7)")
+    if value > longest:
+        raise BadArgumentError(argument, str(value), f"it is at most {longest.days} days")
+
+
+def _told(value: object) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 def check_instant(argument: str, at: object) -> None:

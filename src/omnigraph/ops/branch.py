@@ -10,6 +10,7 @@ from omnigraph.commit.branches import Draft
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.records import MAIN, BranchRecord, Snapshot
 from omnigraph.ops.actors import check_actor
+from omnigraph.ops.arguments import check_text
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 
@@ -63,6 +64,7 @@ def create_branch(
         BranchGoneError: `source` was deleted meanwhile.
         BranchOutcomeUnknownError: The store stopped answering; the branch may be there.
     """
+    check_text("name", name)
     with drafted(session, name, source=source, commit_id=commit_id, at=at, actor=actor) as draft:
         return _branch(draft.record)
 

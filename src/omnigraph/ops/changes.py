@@ -16,7 +16,7 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import MAIN, Commit
 from omnigraph.commit.refs import CommitMissingError
 from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.arguments import BadArgumentError, check_count, check_number
 from omnigraph.ops.change_set import Asked, ChangeSet, change_set
 from omnigraph.ops.diff import types_of
 from omnigraph.ops.history import find_commit
@@ -50,8 +50,8 @@ class ChangesCall:
     poll_seconds: float = POLL_SECONDS
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise BadArgumentError("limit", str(self.limit), "it is a whole number from 1 on")
+        check_count("limit", self.limit, least=1)
+        check_number("poll_seconds", self.poll_seconds)
         if not 0 < self.poll_seconds < float("inf"):
             raise BadArgumentError("poll_seconds", str(self.poll_seconds), "it is a number of seconds above 0")
 

@@ -6,6 +6,7 @@ from omnigraph.lang.query_ast import Query
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import check_text
 
 
 def choose_query(source: Source, name: str | None) -> Query:
@@ -16,6 +17,8 @@ def choose_query(source: Source, name: str | None) -> Query:
         QueryMissingError: It has no such query.
         QueryAmbiguousError: It has several, and no name was given.
     """
+    if name is not None:
+        check_text("name", name)
     file = parse_queries(source).require(source)
     names = tuple(query.name.text for query in file.queries)
     if name is None and len(names) > 1:

@@ -15,11 +15,11 @@ from datetime import timedelta
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.collection import MOST_PLANS, Journals, gathered, publish_floor
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.retention import Floors, Policy, Times
 from omnigraph.commit.sidecar import store_now
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.arguments import BadArgumentError, check_count, check_duration
 from omnigraph.ops.cleanup_files import Ground, Listing, Named, Place, list_graph, named_by_operations
 from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
@@ -156,13 +156,9 @@ LONGEST = timedelta(days=36_500)
 def _check(call: CleanupCall) -> None:
     if call.keep is None and call.older_than is None:
         raise BadArgumentError("keep", "None", "say how many commits of each branch to keep, or give `older_than`")
-    if call.keep is not None and call.keep < 1:
-        raise BadArgumentError("keep", str(call.keep), "the newest commit of a branch is always kept: give 1 or more")
-    for name, value in (("older_than", call.older_than), ("grace", call.grace)):
-        if value is not None and value < timedelta():
-            raise BadArgumentError(name, str(value), "it is a length of time")
-        if value is not None and value > LONGEST:
-            raise BadArgumentError(name, str(value), f"it is at most {LONGEST.days} days")
+    check_count("keep", call.keep, least=1)
+    check_duration("older_than", call.older_than, LONGEST)
+    check_duration("grace", call.grace, LONGEST)
 
 
 class _Cleanup:

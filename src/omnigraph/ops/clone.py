@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from omnigraph.commit.claims import Claim, claimed, clones_at, finish
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.cut import Cut, take_cut
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, UnfinishedCloneError
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import MAIN, Manifest
 from omnigraph.commit.sidecar import CLONE, Origin
 from omnigraph.errors import Kind, OmnigraphError

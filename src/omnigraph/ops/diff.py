@@ -33,6 +33,9 @@ class Diff:
         """What differs between the schemas of the two; None when they say the same."""
         self._pairs = _pairs(session, shapes, types)
 
+    def __repr__(self) -> str:
+        return f"<Diff of {_named(self.before)} and {_named(self.after)}>"
+
     def __iter__(self) -> Iterator[Changes]:
         for pair in self._pairs:
             yield from pair.changes()
@@ -58,6 +61,10 @@ class Diff:
         for changes in self:
             for record in changes.records():
                 yield encode(record) + b"\n"
+
+
+def _named(state: Snapshot) -> str:
+    return f"{state.branch}@{state.commit.id}"
 
 
 class _Shapes:

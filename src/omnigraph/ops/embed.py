@@ -21,6 +21,7 @@ from omnigraph.engine.writing.blobs import blob_names, referring
 from omnigraph.engine.writing.pending import Pending, PendingTable
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import check_count
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
@@ -134,6 +135,8 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
         ConflictError: Others kept changing the very rows of a batch.
     """
     session.allow(Action.READ if call.dry_run else Action.CHANGE, signed=None if call.dry_run else call.actor)
+    check_count("batch", call.batch, least=1)
+    check_count("limit", call.limit)
     if not call.dry_run:
         session.check_writable()
     snapshot = session.snapshot()
@@ -237,6 +240,7 @@ class _Run:
         pending = Pending(View(catalog, self.session.tables(head.snapshot)), self.session.blob_sources)
         table = pending.of(type_)
         found = table.table.matching(ID, ids, table.schema.names, with_address=True)
+        table.known.note(found)
         rows = _open_rows(referring(type_, found), prop, is_all=self.call.all)
         rows = rows.filter(_has_text(rows.column(_source(prop))))
         if not rows.num_rows:
@@ -263,7 +267,7 @@ class _Run:
             rows = RowStream(batches=table.stored, keys=pa.array(ids, pa.string()))
         done = write_tables(
             self.session,
-            [TableWrite(table_key=key, upsert=rows)],
+            [TableWrite(table_key=key, upsert=rows, located=table.located)],
             operation=OPERATION,
             actor=self.call.actor,
             base=head,

@@ -21,6 +21,7 @@ from omnigraph.engine.migrating.changes import TypeChange
 from omnigraph.engine.one_row import Spot, row_in, spot_before, spot_in, what_changed
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import check_count, check_text
 from omnigraph.ops.change_set import fills_of
 from omnigraph.ops.diff import types_of
 from omnigraph.ops.past_schemas import PastSchemas
@@ -117,6 +118,9 @@ def entity_history(session: Session, type_name: str, row_id: str, *, limit: int 
         EntityMissingError: There never was one with that id.
     """
     session.allow(Action.READ)
+    check_text("type_name", type_name)
+    check_text("id", row_id)
+    check_count("limit", limit)
     head = session.head()
     walk = _Walk(session, head, _located(session, head, type_name), row_id)
     versions = tuple(islice(walk.versions(), limit))
@@ -291,7 +295,13 @@ class _Walk:
             spot = (
                 spot_in(table, self._id)
                 if self._here.table is None
-                else spot_before(table, self._here.table, self._id, self._here.spot)
+                else spot_before(
+                    table,
+                    self._here.table,
+                    self._id,
+                    self._here.spot,
+                    is_maintenance=step.commit.is_maintenance,
+                )
             )
             there = _Side(_type(old, step.before.table_key), table, spot)
         return self._version(step.commit, there, here), there

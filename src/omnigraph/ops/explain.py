@@ -48,6 +48,10 @@ class Explained:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        where = f"{self.snapshot.branch}@{self.snapshot.commit.id}"
+        return f"<Explained {self.query.name} at {where}: print it for the plan>"
+
     @property
     def text(self) -> str:
         """One step a line, ending with a line break."""

@@ -14,6 +14,7 @@ from omnigraph.commit.records import MAIN, Commit, MergedFrom
 from omnigraph.commit.refs import CommitMissingError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import check_count
 from omnigraph.ops.session import Session
 from omnigraph.ops.states import commit_named
 from omnigraph.policy import Action, DeniedError
@@ -67,6 +68,7 @@ def list_commits(
         CommitMissingError: `before` is no commit of the branch's history.
     """
     session.allow(Action.READ)
+    check_count("limit", limit)
     tests = [_test(name, value) for name, value in (filters or {}).items()]
     history = _wanted(session, session.log.history(session.head()))
     if before is not None:

@@ -1,12 +1,13 @@
 """Load records: read, checked as a whole, written in one commit or not at all; in bounded memory."""
 
 from dataclasses import replace
+from pathlib import Path
 
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.repeats import earlier_try
 from omnigraph.engine.bulk.incoming import Batch, LoadMode
-from omnigraph.engine.bulk.quarantine import Quarantine
+from omnigraph.engine.bulk.quarantine import Quarantine, finish
 from omnigraph.engine.bulk.refusals import LoadError, Problem
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN
@@ -69,7 +70,12 @@ def _earlier(session: Session, head: Head, call: LoadCall) -> LoadResult | None:
     """What this very call did before, when its answer did not reach the caller. A dry run answers for itself."""
     key = None if call.is_dry_run else call.idempotency_key
     commit = earlier_try(session.log, head, operation=OPERATION, actor=call.actor, key=key)
-    return None if commit is None else result_of(commit, call, session.catalog(head.snapshot))
+    if commit is None:
+        return None
+    found = result_of(commit, call, session.catalog(head.snapshot))
+    if found.quarantine is not None:
+        finish(Path(found.quarantine))  # that call's process may have died right behind its commit
+    return found
 
 
 class _Load:

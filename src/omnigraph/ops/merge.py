@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.commit.ancestry import Ancestry, Divergence, MergeBaseGoneError, Tip
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.dropped import DataDroppedError, MergeBaseDroppedError
 from omnigraph.commit.floor import CommitCollectedError
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError, Move
+from omnigraph.commit.plan import Adopted, CommitPlan, Move
 from omnigraph.commit.publisher import Armed, abandon, arm, publish, reshape
 from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
 from omnigraph.commit.refs import CommitMissingError

@@ -9,8 +9,8 @@ from itertools import chain, repeat
 import msgspec
 import pyarrow as pa
 
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import ConflictError
 from omnigraph.commit.records import Commit
 from omnigraph.commit.repeats import earlier_try
 from omnigraph.engine.budget import Budget
@@ -168,11 +168,13 @@ def _planned(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
 def _write(table: PendingTable) -> TableWrite:
     key = table.type.table_key
     if table.deleted:
-        return TableWrite(table_key=key, delete=tuple(table.deleted))
+        return TableWrite(table_key=key, delete=tuple(table.deleted), located=table.located)
     rows: pa.Table | RowStream = table.rows
     if blob_names(table.type):
         rows = RowStream(batches=table.stored, keys=pa.array(table.known_ids, pa.string()))
-    return TableWrite(table_key=key, append=rows) if table.is_append else TableWrite(table_key=key, upsert=rows)
+    if table.is_append:
+        return TableWrite(table_key=key, append=rows)
+    return TableWrite(table_key=key, upsert=rows, located=table.located)
 
 
 def _done_before(session: Session, head: Head, call: MutationCall, chosen: Query) -> Commit | None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.floor import TooSlowError
-from omnigraph.commit.plan import ConflictError
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.actors import check_signature

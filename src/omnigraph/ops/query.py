@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 import pyarrow as pa
 
 from omnigraph.commit.records import MAIN, Snapshot
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embedders.choose import query_embedding
 from omnigraph.engine.output.finish import Answer, bounds
@@ -20,6 +21,7 @@ from omnigraph.engine.trace import Trace
 from omnigraph.engine.view import View
 from omnigraph.errors import Kind, NotAReadError, OmnigraphError
 from omnigraph.lang.source import Source
+from omnigraph.ops.arguments import check_count, check_number
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.query.ir import ReadQuery, predicates
@@ -84,6 +86,8 @@ def snapshot_of(session: Session, call: QueryCall) -> Snapshot:
 
 def budget_of(session: Session, call: QueryCall) -> Budget:
     """The time and memory of a call: its own, or what the settings allow."""
+    check_number("seconds", call.seconds)
+    check_count("memory_bytes", call.memory_bytes)
     options = session.runtime.options
     return Budget(
         session.runtime.clock,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.actors import check_signature
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.arguments import BadArgumentError, check_number
 from omnigraph.ops.branch import list_branches
 from omnigraph.ops.open import heal
 from omnigraph.ops.optimize import OptimizeCall, optimize
@@ -37,6 +37,8 @@ class ReconcilePolicy:
 
     def check(self) -> None:
         """BadArgumentError or ActorRefusedError for what makes no sense."""
+        check_number("every_seconds", self.every_seconds)
+        check_number("budget", self.budget)
         if not self.every_seconds > 0:
             raise BadArgumentError("every", f"{self.every_seconds:g} s", "it must be longer than nothing")
         if not 0 < self.budget <= 1:

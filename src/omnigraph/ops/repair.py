@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.damage import ManifestFaultKind, ManifestLook, journal_damage, look_at
 from omnigraph.commit.floor import TooSlowError
 from omnigraph.commit.going_back import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.plan import Adopted, CommitPlan, ConflictError, Move, NewTable
+from omnigraph.commit.plan import Adopted, CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Committed, publish
 from omnigraph.commit.records import MAIN, TableRecord
 from omnigraph.commit.requirement import TableUnchanged

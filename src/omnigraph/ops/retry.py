@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.runtime import Runtime
 
 ATTEMPTS = 5

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 
@@ -15,11 +15,12 @@ from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import check_instant
+from omnigraph.ops.arguments import check_instant, check_text
 from omnigraph.ops.kept_plans import KeptPlans
 from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
 from omnigraph.policy import Action, Actor, ActorDiffersError, DeniedError, require
@@ -108,6 +109,7 @@ class Session:
         """
         if branch == self.log.branch:
             return self
+        check_text("branch", branch)
         return self.on_log(self._found(branch), is_by_name=True)
 
     def on_log(self, log: ManifestLog, *, is_by_name: bool = False) -> "Session":
@@ -164,6 +166,8 @@ class Session:
 
     def located(self, *, commit_id: str | None = None, at: datetime | None = None) -> tuple[ManifestLog, Snapshot]:
         """As `snapshot`, with the log whose journal has the state's commit."""
+        if commit_id is not None:
+            check_text("snapshot", commit_id)
         if commit_id is not None and not looks_like_id(commit_id):
             return self._tagged(commit_id)
         if commit_id is None and at is None:

@@ -10,6 +10,7 @@ from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.records import MAIN, Snapshot
 from omnigraph.commit.refs import CommitMissingError, commit_at
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import check_text
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
@@ -76,6 +77,7 @@ def state_of(session: Session, text: str) -> Snapshot:
 
 def located(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
     """As `state_of`, with the log whose journal has the state's commit."""
+    check_text("a state", text)
     branch, sign, rest = text.partition(SEPARATOR)
     if sign:
         return _past(session.on(branch), rest)
@@ -102,6 +104,7 @@ def commit_named(session: Session, text: str) -> str:
     Raises:
         BranchMissingError, CommitMissingError: It names none.
     """
+    check_text("a commit", text)
     branch, sign, rest = text.partition(SEPARATOR)
     if sign:
         session.allow(Action.READ, branch)

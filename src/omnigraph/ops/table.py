@@ -3,6 +3,7 @@
 from omnigraph.commit.records import Snapshot
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
+from omnigraph.ops.arguments import check_text
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.handles import PinnedDataset
@@ -29,6 +30,7 @@ def pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> Pinned
     What is done to the handle touches neither the graph nor its other readers.
     """
     session.allow(Action.EXPORT, snapshot.branch)
+    check_text("type_name", type_name)
     names = {key.partition(":")[2]: key for key in snapshot.pins}
     table_key = names.get(type_name, type_name)
     if table_key not in snapshot.pins:

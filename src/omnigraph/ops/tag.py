@@ -6,6 +6,7 @@ from omnigraph.commit.records import MAIN, TagRecord
 from omnigraph.commit.tag_errors import TagMissingError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.actors import check_actor
+from omnigraph.ops.arguments import check_text
 from omnigraph.ops.session import Session
 from omnigraph.ops.states import located
 from omnigraph.policy import Action, DeniedError
@@ -48,6 +49,7 @@ def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> T
     """
     session.allow(Action.BRANCH_CREATE, name, signed=actor)
     session.check_writable()
+    check_text("name", name)
     check_actor(actor)
     log, snapshot = located(session, ref)
     session.allow(Action.READ, log.branch)

@@ -14,6 +14,7 @@ from omnigraph.commit.tables import SnapshotTables
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import Table
+from omnigraph.storage.lookup import Located
 from omnigraph.storage.staging import (
     Change,
     RowStream,
@@ -34,6 +35,8 @@ class TableWrite:
     append: pa.Table | RowStream | None = None
     upsert: pa.Table | RowStream | None = None
     delete: Sequence[str] | None = None
+    located: Located | None = None
+    """Where the rows lie that an upsert or a delete takes away, if the caller has looked for all of them."""
     overwrite: pa.Table | RowStream | None = None
     staged: Staged | None = None
     """Files that somebody else has written already, for the version that the write is based on."""
@@ -60,9 +63,9 @@ class TableWrite:
         if self.append is not None:
             return stage_append(table, self.append, witness)
         if self.upsert is not None:
-            return stage_upsert(table, self.upsert, witness)
+            return stage_upsert(table, self.upsert, witness, self.located)
         if self.delete is not None:
-            return stage_delete(table, self.delete)
+            return stage_delete(table, self.delete, self.located)
         assert self.overwrite is not None  # noqa: S101 - one of the five, see above
         return stage_overwrite(table, self.overwrite, witness)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from omnigraph.commit.plan import ConflictError
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.render import diagnostic_json

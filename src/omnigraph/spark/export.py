@@ -128,6 +128,8 @@ def export_on_spark(
             for number, type_ in enumerate(chosen):
                 files = Files(directory=str(hidden), stem=f"{number:03}-{type_.name}", type=type_, format=format)
                 rows[type_.name] = work.write(files)
+                if type_ is chosen[-1] and not any(rows.values()):
+                    files.write(0, iter(()))  # a directory without files is nothing that a load could take
     return Exported(commit_id=snapshot.commit.id, format=format, rows=rows)
 
 

@@ -157,7 +157,7 @@ class SparkGraph:
             every: How often a batch begins, such as `10 seconds`; without it, when the one before is done.
             until_empty: End when everything is loaded that is there now.
             name: What Spark calls the query.
-            actor: Who the commits are by. Keep it: what a batch has done is known by actor and batch.
+            actor: Who the commits are by.
             message: A message to keep with every commit.
             on_error: A directory for records that can't be loaded, each batch's in one of its own; without it, one
                 stops the stream.

@@ -198,11 +198,11 @@ def _frames(session: Session, call: LoadCall, head: Head) -> Iterator[tuple[Fram
             is_partial=call.mode is LoadMode.MERGE,
         )
         assert isinstance(one.data, DataFrame)  # noqa: S101 - chosen above
-        _check_columns(session, source, type_, one.data)
+        check_columns(session, source, type_, one.data)
         yield source, one.data
 
 
-def _check_columns(session: Session, source: FrameSource, type_: AnyType, frame: DataFrame) -> None:
+def check_columns(session: Session, source: FrameSource, type_: AnyType, frame: DataFrame) -> None:
     """ColumnError, before a job starts, for columns of which no row of the type can be made."""
     name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
     with surfacing():

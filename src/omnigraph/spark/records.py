@@ -87,13 +87,26 @@ class SparkRecords:
         """See Records: the batch holds the rows under suspicion."""
         self._drop_suspects()
         self._restage({})
+        replaced = self._replaced(leaves_out=leaves_out)
+        suspects = Suspects()
+        while True:
+            batch = self._judged(view, replaced, suspects, leaves_out=leaves_out)
+            goes = frozenset(name for name in replaced if batch.types[name].replaces_all)
+            if goes == replaced:
+                return batch
+            # Every record of a type was refused, so its committed rows stay: the ledger has to be about them, too.
+            self._drop_suspects()
+            replaced = goes
+
+    def _judged(self, view: View, replaced: frozenset[str], suspects: Suspects, *, leaves_out: bool) -> Batch:
+        """The batch, when the committed rows of these types go; with the suspects that there are already."""
         loaded = self.loaded
         spec = replace(
             self._input.spec, pins={key: (pin.path, str(pin.version)) for key, pin in view.snapshot.pins.items()}
         )
         rules = Rules(
             loaded=frozenset(loaded),
-            replaced=self._replaced(leaves_out=leaves_out),
+            replaced=replaced,
             is_append=self._call.mode is LoadMode.APPEND,
             made=frozenset(name for name in loaded if self.staged.is_made(name)),
         )
@@ -112,7 +125,7 @@ class SparkRecords:
             unreadable=frozenset(self.unreadable),
             fetch=self._fetched,
         )
-        suspects = Suspects.of(judged, view.catalog)
+        suspects.join(Suspects.of(judged, view.catalog))
         has_any = bool(suspects.missing or any(len(one) for one in suspects.hashes.values()))
         batch, self._suspects = check.run(suspects) if has_any else check.nothing()
         return batch
@@ -153,7 +166,8 @@ class SparkRecords:
     def writes(self, batch: Batch) -> Sequence[TableWrite]:
         """See Records: what is staged, without what was refused."""
         self._call.tell("write", sum(self.staged.rows(name) for name in self.loaded))
-        self._restage(self._refused(batch))
+        assert self._suspects is not None  # noqa: S101 - `checked` comes first
+        self._restage(_refused(batch, self._suspects))
         found: list[TableWrite] = []
         change = Change.OVERWRITE if self._call.mode is LoadMode.OVERWRITE else Change.APPEND
         for rows in (*batch.node_rows(), *batch.edge_rows()):
@@ -167,15 +181,6 @@ class SparkRecords:
     def requirements(self, batch: Batch) -> Sequence[Requirement]:
         """See Records."""
         return relied_on(batch, self.staged)
-
-    def _refused(self, batch: Batch) -> dict[tuple[int, str], bytes]:
-        """By split and type, the ordinals of the rows that are out."""
-        assert self._suspects is not None  # noqa: S101 - `checked` comes first
-        found: dict[tuple[int, str], bytes] = {}
-        for name, rows in batch.types.items():
-            for split, ordinals in self._suspects.places(name, np.flatnonzero(rows.is_out)).items():
-                found[split, name] = ordinals.tobytes()
-        return found
 
     def _restage(self, left_out: Mapping[tuple[int, str], bytes]) -> None:
         """Write the rows of those splits and types anew of which other rows are left out than so far."""
@@ -226,3 +231,12 @@ class SparkRecords:
         if self._suspects is not None:
             self._suspects.spool.close()
             self._suspects = None
+
+
+def _refused(batch: Batch, suspects: SuspectRows) -> dict[tuple[int, str], bytes]:
+    """By split and type, the ordinals of the rows that are out."""
+    found: dict[tuple[int, str], bytes] = {}
+    for name, rows in batch.types.items():
+        for split, ordinals in suspects.places(name, np.flatnonzero(rows.is_out)).items():
+            found[split, name] = ordinals.tobytes()
+    return found

@@ -42,6 +42,7 @@ _CALM: Mapping[str, str] = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.log.structuredLogging.enabled": "false",
 }
+_INTERRUPTED = ("KeyboardInterrupt while sending", "Exception while sending command")
 _LOUD = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers that print what an exception says anyway, with all of Java's stack."""
 
@@ -122,7 +123,7 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
 @cache
 def _hush_interrupts() -> None:
     """Py4J logs a traceback when a Ctrl-C comes in the middle of a call. What matters of its errors is raised."""
-    logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("KeyboardInterrupt while sending"))
+    logging.getLogger().addFilter(lambda record: not str(record.msg).startswith(_INTERRUPTED))
     if logging.getLogger("py4j").level == logging.NOTSET:  # else somebody wants to hear them
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
 

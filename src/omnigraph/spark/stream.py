@@ -11,22 +11,30 @@ from functools import reduce
 from pathlib import Path
 from typing import TypeAlias
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, PySparkValueError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.load import load
+from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.load import LoadError, load
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import LoadInput, TypedSource
 from omnigraph.ops.load_reading import read_here
+from omnigraph.ops.load_records import Reader
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.schema.misfit import shown
+from omnigraph.spark.batch_quarantine import BatchQuarantine
+from omnigraph.spark.checkpoint import claim
 from omnigraph.spark.failures import surfacing
 from omnigraph.spark.job import reader
+from omnigraph.spark.load_spec import FrameSource
+from omnigraph.spark.reading import check_columns
 from omnigraph.spark.scan import type_named
 from omnigraph.spark.sink import batch_key
 
@@ -44,7 +52,7 @@ _QUERY = "sql.streaming.queryId"
 
 
 class BadMappingError(OmnigraphError):
-    """What says how rows of a stream become nodes and edges does not say that."""
+    """What says how rows of a stream become nodes and edges does not say that; `type` is empty if none is meant."""
 
     kind = Kind.USAGE
     code = "bad_mapping"
@@ -54,7 +62,7 @@ class BadMappingError(OmnigraphError):
         self.type, self.reason = type, reason
 
     def __str__(self) -> str:
-        return f"the mapping of `{self.type}`: {self.reason}"
+        return f"the mapping of `{self.type}`: {self.reason}" if self.type else f"the mapping: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +137,16 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
     Raises:
         BadMappingError: The mapping does not say how rows become nodes and edges.
         TypeMissingError: There is no such type.
+        ColumnError: The columns are not such as rows of a type can be made of.
+        CheckpointTakenError: The checkpoint is that of a stream into another graph or branch.
+        BadArgumentError: The mode is not one of a stream, or `every` is no time.
     """
     session.check_writable()
-    catalog = session.catalog(session.head().snapshot)
-    if isinstance(call.mapping, str):
-        type_named(catalog, call.mapping)
-    elif not callable(call.mapping):
-        check_mapping(call.mapping, catalog)
-        _check_columns(frame, call.mapping)
+    if call.mode is LoadMode.OVERWRITE:
+        raise BadArgumentError("mode", "overwrite", "each batch would replace the one before; it is merge or append")
+    snapshot = session.head().snapshot
+    if not callable(call.mapping):
+        _check_mapped(session, frame, call, session.catalog(snapshot))
     batches = _Batches(session, call)
     writer = frame.writeStream.foreachBatch(batches.run).option("checkpointLocation", call.checkpoint)
     if call.name is not None:
@@ -144,9 +154,26 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
     if call.until_empty:
         writer = writer.trigger(availableNow=True)
     elif call.every is not None:
-        writer = writer.trigger(processingTime=call.every)
+        try:
+            writer = writer.trigger(processingTime=call.every)
+        except (IllegalArgumentException, PySparkValueError):
+            raise BadArgumentError("every", shown(call.every), "it is a time, such as `10 seconds`") from None
+    claim(frame.sparkSession, call.checkpoint, session.uri, snapshot.branch)
     with surfacing():
         return GraphStream(writer.start(), batches)
+
+
+def _check_mapped(session: Session, frame: DataFrame, call: StreamCall, catalog: Catalog) -> None:
+    """What is wrong with a mapping, or with the columns that it makes, is said now and not by the first batch."""
+    mapping = call.mapping
+    if isinstance(mapping, Mapping):
+        check_mapping(mapping, catalog)
+        _check_columns(frame, mapping)
+    for name, rows in mapped(frame, mapping, catalog, is_distinct=False).items():
+        type_ = type_named(catalog, name)
+        is_partial = call.mode is LoadMode.MERGE
+        source = FrameSource(number=0, type=type_.name, is_edge=isinstance(type_, EdgeType), is_partial=is_partial)
+        check_columns(session, source, type_, rows)
 
 
 class _Batches:
@@ -176,7 +203,10 @@ class _Batches:
         call, faults = self._call, self._session.runtime.faults
         key = batch_key(query_id, number)
         faults.reach("stream.begun")
+        kept = None if call.on_error is None else BatchQuarantine(call.on_error / f"batch-{number}", key)
         if self._was_done(key):
+            if kept is not None:
+                kept.finish()
             return
         is_small = batch.limit(LOCAL_ROWS + 1).count() <= LOCAL_ROWS
         catalog = self._session.catalog(self._session.head().snapshot)
@@ -188,29 +218,39 @@ class _Batches:
             if not is_small or data.num_rows:
                 sources.append(TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=data))
         if sources:
-            on_error = None if call.on_error is None else call.on_error / f"batch-{number}"
             made = LoadCall(
                 input=LoadInput(typed=tuple(sources)),
                 mode=call.mode,
                 actor=call.actor,
                 message=call.message,
                 idempotency_key=key,
-                on_error=on_error,
+                on_error=None if kept is None else kept.directory,
                 max_errors=call.max_errors,
             )
-            load(self._session, made, read_here if is_small else reader(spark=spark))
+            self._keeping(kept, made, read_here if is_small else reader(spark=spark))
         faults.reach("stream.loaded")
+
+    def _keeping(self, kept: BatchQuarantine | None, call: LoadCall, read: Reader) -> None:
+        """Load, and see to it that refused records are not in the way of another try."""
+        if kept is not None:
+            kept.make_room()
+        try:
+            load(self._session, call, read)
+        except LoadError as error:
+            if kept is not None and error.quarantine is not None:
+                kept.mark_refused()
+            raise
 
     def _was_done(self, key: str) -> bool:
         """Whether the first batch since the start was loaded before the stream died, however long ago that is.
 
-        A load looks for its key among the latest commits only. No later batch can have been tried before.
+        A load looks for its key among the latest commits of its actor only. No later batch can have been tried before.
         """
         if not self._is_first:
             return False
         self._is_first = False
         history = self._session.log.history(self._session.head())
-        return any(one.idempotency_key == key and one.actor == self._call.actor for one in history)
+        return any(one.idempotency_key == key for one in history)
 
 
 # --- rows of types -----------------------------------------------------------------------------------
@@ -218,6 +258,8 @@ class _Batches:
 
 def check_mapping(mapping: Rows, catalog: Catalog) -> None:
     """BadMappingError or TypeMissingError for a mapping that can't be meant."""
+    if not mapping:
+        raise BadMappingError("", "it names no types")
     for name, rows in mapping.items():
         type_named(catalog, name)
         several = _several(rows)
@@ -249,13 +291,27 @@ def mapped(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distin
     if isinstance(mapping, str):
         return {mapping: batch}
     if callable(mapping):
-        return mapping(batch)
+        return _made(batch, mapping)
     check_mapping(mapping, catalog)
     found: dict[str, DataFrame] = {}
     for name, rows in mapping.items():
         frame = reduce(DataFrame.unionByName, [_chosen(batch, columns) for columns in _several(rows)])
         has_ids = bool(type_named(catalog, name).key) or ID in frame.columns
         found[name] = frame.distinct() if is_distinct and has_ids else frame
+    return found
+
+
+def _made(batch: DataFrame, mapping: Callable[[DataFrame], Mapping[str, DataFrame]]) -> Mapping[str, DataFrame]:
+    """What a function of the caller makes of a batch."""
+    try:
+        found: object = mapping(batch)
+    except (OmnigraphError, PySparkException, Py4JError):  # Spark has stopped it, or it used Spark wrongly
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise BadMappingError("", f"the function failed: {told}") from error
+    if not isinstance(found, Mapping) or not all(isinstance(one, DataFrame) for one in found.values()):
+        raise BadMappingError("", f"the function has to give DataFrames by type, and gave a {type(found).__name__}")
     return found
 
 

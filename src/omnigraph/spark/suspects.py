@@ -75,6 +75,13 @@ class Suspects:
         self.hashes[name, role] = after
         return len(after) > len(before)
 
+    def join(self, others: "Suspects") -> None:
+        """Those of another ledger, too."""
+        for (name, role), hashes in others.hashes.items():
+            self.add(name, role, hashes)
+        for name, hashes in others.missing.items():
+            self.missing[name] = np.union1d(self.missing.get(name, np.empty(0, np.uint64)), hashes)
+
     def wanted(self, loaded: Iterable[str]) -> Wanted:
         """For tasks."""
         names = set(loaded)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import lance
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.handles import Handles, read_errors
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.requests import counted
@@ -17,6 +17,8 @@ from omnigraph.storage.taking import rows_taken
 
 ADDRESS = "_rowaddr"
 """The column that `with_address` adds: `fragment << 32 | offset`, offsets counted over deleted rows too."""
+ROW_NUMBER = "_rowid"
+"""The column of the numbers that rows keep when they are moved, and lose when they are written anew."""
 MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
 
@@ -108,12 +110,12 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: pc.Expression | str | None = None,
         limit: int | None = None,
         *,
         with_address: bool = False,
     ) -> pa.Table:
-        """The matching rows, filter pushed into Lance."""
+        """The matching rows, filter pushed into Lance; as text it may be of an address, or of a row's number."""
         dataset = self.handles.open(self.path, self.version)
         with self._reading():
             return dataset.to_table(

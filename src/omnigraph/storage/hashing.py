@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +73,7 @@ class Texts:
         _, offset_buffer, byte_buffer = column.buffers()
         bounds = np.frombuffer(offset_buffer, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
         first, last = (int(bounds[0]), int(bounds[-1])) if len(column) else (0, 0)
+        bounds -= first
         if byte_buffer is not None and byte_buffer.size >= last + 8:
             # What lies behind a text is never looked at, so the column's own memory will do where there is enough.
             self._words = np.ndarray((last - first + 1,), np.uint64, buffer=byte_buffer, offset=first, strides=(1,))
@@ -82,8 +84,14 @@ class Texts:
             self._words = np.ndarray((last - first + 1,), np.uint64, buffer=data, strides=(1,))
         self._end = last - first
         self._taken: dict[int, Hashes] = {}
-        self._starts, self.lengths = bounds[:-1] - first, np.diff(bounds)
-        self.shortest, self.longest = (int(self.lengths.min()), int(self.lengths.max())) if len(column) else (0, 0)
+        self._starts, self._ends = bounds[:-1], bounds[1:]
+        self.lengths = self._ends - self._starts
+        self.shortest = int(self.lengths.min()) if len(column) else 0
+
+    @cached_property
+    def longest(self) -> int:
+        """How many bytes the longest text has."""
+        return int(self.lengths.max()) if len(self.lengths) else 0
 
     def hashes(self, seed: np.uint64 = _SEED) -> Hashes:
         """The hash of every text: of a long one, only of its beginning and its end."""
@@ -96,7 +104,7 @@ class Texts:
                 np.copyto(hashes, words, where=self.lengths > 8 * number)
         if self.longest > HASHED_BYTES:
             is_long = self.lengths > HASHED_BYTES
-            ends = (self._starts + self.lengths)[is_long]
+            ends = self._ends[is_long]
             for back in range(8, HASHED_BYTES + 8, 8):
                 hashes[is_long] = _mixed(hashes[is_long] ^ self._words[ends - back])
         return hashes
@@ -104,9 +112,9 @@ class Texts:
     def end_hashes(self) -> Hashes:
         """A hash of every text that only looks at its length and its last eight bytes."""
         if self.shortest >= 8:
-            words = self._words[self._starts + (self.lengths - 8)]
+            words = self._words[self._ends - 8]
         else:
-            words = self._words[self._starts + np.maximum(self.lengths - 8, 0)]
+            words = self._words[np.maximum(self._ends - 8, self._starts)]
             words &= _LOWEST[np.minimum(self.lengths, 8)]
         words ^= self.lengths.view(np.uint64)
         words ^= _SEED

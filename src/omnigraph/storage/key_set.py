@@ -1,7 +1,8 @@
 """A set of texts that is asked for millions of others: a hash table of positions, probed for whole blocks."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import numpy as np
@@ -62,29 +63,27 @@ class KeySet:
     def places(self, values: pa.Array) -> Positions:
         """For each value the position of the equal key, or -1; a null has none."""
         found = np.full(len(values), _NOWHERE, np.int64)
-        for start in range(0, len(values) if len(self._keys) else 0, BLOCK_ROWS):
+        if not len(self._keys) or not len(values):
+            return found
+        if values.null_count:
+            found[np.flatnonzero(values.is_valid())] = self.places(values.drop_null())
+            return found
+        left = None if self._sieve is None else self._sieve.left(values)
+        if left is not None and 2 * len(left) < len(values):
+            if len(left):
+                found[left] = self._found_in_blocks(values.take(pa.array(left)))
+            return found
+        return self._found_in_blocks(values)
+
+    def _found_in_blocks(self, values: pa.Array) -> Positions:
+        found = np.empty(len(values), np.int64)
+        for start in range(0, len(values), BLOCK_ROWS):
             block = values.slice(start, BLOCK_ROWS)
-            found[start : start + len(block)] = self._block_places(block)
+            found[start : start + len(block)] = self._found(block)
         return found
 
-    def _block_places(self, values: pa.Array) -> Positions:
-        if values.null_count:
-            is_given = np.flatnonzero(values.is_valid())
-            places = np.full(len(values), _NOWHERE, np.int64)
-            places[is_given] = self._block_places(values.drop_null())
-            return places
+    def _found(self, values: pa.Array) -> Positions:
         texts = Texts(values)
-        if self._sieve is not None:
-            left = self._sieve.left(texts)
-            if 2 * len(left) < len(values):
-                places = np.full(len(values), _NOWHERE, np.int64)
-                if len(left):
-                    places[left] = self._found(values.take(pa.array(left)))
-                return places
-        return self._found(values, texts)
-
-    def _found(self, values: pa.Array, texts: Texts | None = None) -> Positions:
-        texts = texts or Texts(values)
         found = self._candidates(texts.hashes())
         hits = np.flatnonzero(found >= 0)
         if not len(hits):
@@ -162,9 +161,13 @@ class _Sieve:
         """These are keys."""
         self._is_used[self._places(texts)] = True
 
-    def left(self, texts: Texts) -> Positions:
+    def left(self, values: pa.Array) -> Positions:
         """The positions of those that may be keys."""
-        return np.flatnonzero(self._is_used.take(self._places(texts)))
+        is_left = np.empty(len(values), np.bool_)
+        for start in range(0, len(values), BLOCK_ROWS):
+            block = values.slice(start, BLOCK_ROWS)
+            self._is_used.take(self._places(Texts(block)), out=is_left[start : start + len(block)], mode="clip")
+        return np.flatnonzero(is_left)
 
     def _places(self, texts: Texts) -> Positions:
         return (texts.end_hashes() >> self._shift).view(np.int64)
@@ -175,12 +178,12 @@ def _has_equal(hashes: Hashes) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def in_threads(work: "Iterable[pa.Array]", keys: KeySet) -> Iterator[Mask]:
-    """For each column in turn, which of its values are keys; some columns are worked on at once."""
+def places_in_threads(columns: Iterable[pa.Array], keys: KeySet) -> Iterator[Positions]:
+    """For each column in turn the `places` of its values; some columns are worked on at once."""
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="omnigraph-keys") as pool:
-        columns = iter(work)
-        waiting: list[Future[Positions]] = [pool.submit(keys.places, one) for one in islice(columns, 2 * _THREADS)]
+        given = iter(columns)
+        waiting = deque(pool.submit(keys.places, one) for one in islice(given, 2 * _THREADS))
         while waiting:
-            done = waiting.pop(0).result()
-            waiting += [pool.submit(keys.places, one) for one in islice(columns, 1)]
-            yield done >= 0
+            done = waiting.popleft().result()
+            waiting.extend(pool.submit(keys.places, one) for one in islice(given, 1))
+            yield done

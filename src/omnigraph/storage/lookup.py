@@ -1,7 +1,7 @@
 """Committed rows by many keys at once: pushed into Lance while they are few, else by one pass over a column."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from itertools import tee
 from typing import TypeAlias
 
 import numpy as np
@@ -9,9 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.column_sets import Column, Mask, Positions, is_among, one_array, places_among
 from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
-from omnigraph.storage.key_set import KeySet
+from omnigraph.storage.key_set import KeySet, places_in_threads
 from omnigraph.storage.plain_arrays import numbers
 
 Addresses: TypeAlias = npt.NDArray[np.uint64]
@@ -98,9 +99,9 @@ def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
     known = 0
     for first in range(0, rows, KEYS_AT_ONCE):
         some = wanted.slice(first, KEYS_AT_ONCE)
-        keys = _key_set(table, some)
-        for start, column in _overlapping(table, some):
-            places = keys.places(column)
+        starts, columns = tee(_overlapping(table, some))
+        every = places_in_threads((column for _, column in columns), _key_set(table, some))
+        for (start, _), places in zip(starts, every, strict=True):
             hits = np.flatnonzero(places >= 0)
             at[first + places[hits]] = known + np.arange(len(hits))
             positions.append(start + hits)
@@ -116,8 +117,9 @@ def ids_there(table: Table, ids: Column) -> pa.Array:
     wanted = one_array(ids)
     if len(wanted) <= MAX_PUSHED_KEYS:
         return one_array(table.matching(ID, wanted, [ID]).column(ID))
-    keys = _key_set(table, wanted)
-    parts = [column.filter(pa.array(keys.places(column) >= 0)) for _, column in _overlapping(table, wanted)]
+    found, columns = tee(column for _, column in _overlapping(table, wanted))
+    every = places_in_threads(columns, _key_set(table, wanted))
+    parts = [column.filter(pa.array(places >= 0)) for column, places in zip(found, every, strict=True)]
     return pa.concat_arrays(parts) if parts else nothing
 
 

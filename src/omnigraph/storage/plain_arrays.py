@@ -1,7 +1,8 @@
 """Arrow's arrays and scalars from and to plain ones, by their memory.
 
-`np.asarray(array)`, `array.fill_null(0)` and `pa.scalar(1)` do the same and know every type. But pyarrow's C++ side
-imports pandas for them, where it is installed (see `pandas_later`), so what each query does is done here.
+`np.asarray(array)`, `array.fill_null(0)`, `pa.scalar(1)` and `pa.array(values)` do the same and know every type. But
+pyarrow's C++ side imports pandas for them, where it is installed (see `pandas_later`), and its Python side numpy's
+masked arrays, so what each query does is done here.
 """
 
 from typing import Any
@@ -27,6 +28,13 @@ def numbers(array: pa.Array) -> NDArray[Any]:
     if data is None:
         return np.empty(len(array), dtype)
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def array_of(values: NDArray[Any]) -> pa.Array:
+    """Numbers or truths as an array, not copied where they are numbers side by side."""
+    is_truth = values.dtype == np.bool_
+    data = np.packbits(values, bitorder="little") if is_truth else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(data)])
 
 
 def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:

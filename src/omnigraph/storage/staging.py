@@ -8,7 +8,7 @@ staged write to another version reuses the first part as it is and computes the 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.handles import rewrite_errors
@@ -219,7 +220,7 @@ class RowStream:
     batches: Callable[[], Iterator[pa.RecordBatch]]
     keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     located: Located | None = None
-    """Where the rows of all `keys` lie, if the caller has looked: it is used for the version that it is of."""
+    """Where the rows of `keys` lie, if the caller has looked for all: it is used for the version that it is of."""
 
 
 class Witness(Protocol):
@@ -252,25 +253,28 @@ def stage_append(table: Table, rows: pa.Table | RowStream, witness: Witness = NO
     return _staged(table, Change.APPEND, rows=rows, witness=witness)
 
 
-def stage_upsert(table: Table, rows: pa.Table | RowStream, witness: Witness = NOBODY) -> Staged:
-    """Rows that replace those of the same id, or are new.
+def stage_upsert(
+    table: Table, rows: pa.Table | RowStream, witness: Witness = NOBODY, located: Located | None = None
+) -> Staged:
+    """Rows that replace those of the same id, or are new; `located` is where those lie, if the caller has looked.
 
     Duplicate ids are DuplicateRowError; of a stream the caller has checked that there are none.
     """
     if isinstance(rows, RowStream):
-        return _staged(table, Change.UPSERT, rows=rows, keys=rows.keys, located=rows.located, witness=witness)
+        known = located if rows.located is None else rows.located
+        return _staged(table, Change.UPSERT, rows=rows, keys=rows.keys, located=known, witness=witness)
     ids = _whole(rows.column(ID))
     counts = ids.value_counts()
     repeated = counts.field(0).filter(pc.greater(counts.field(1), 1))
     if len(repeated):
         raise DuplicateRowError(table.path, repeated[0].as_py())
-    return _staged(table, Change.UPSERT, rows=rows, keys=ids, witness=witness)
+    return _staged(table, Change.UPSERT, rows=rows, keys=ids, located=located, witness=witness)
 
 
-def stage_delete(table: Table, ids: Sequence[str] | pa.Array) -> Staged:
-    """The rows with these ids go; ids that no row has are ignored."""
+def stage_delete(table: Table, ids: Sequence[str] | pa.Array, located: Located | None = None) -> Staged:
+    """The rows with these ids go; ids that no row has are ignored. `located` as of an upsert."""
     keys = ids.unique() if isinstance(ids, pa.Array) else pa.array(sorted(set(ids)), pa.string())
-    return _staged(table, Change.DELETE, keys=keys)
+    return _staged(table, Change.DELETE, keys=keys, located=located)
 
 
 def stage_overwrite(table: Table, rows: pa.Table | RowStream, witness: Witness = NOBODY) -> Staged:
@@ -365,7 +369,7 @@ def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tu
     """Files of these rows, invisible: the fragments, as Lance's JSON."""
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
-    source = _Source(rows, dataset.schema)
+    source = _Source(rows, _blobs_last(dataset.schema))
     if source.is_empty:
         return ()
     noting = _Noting(table, witness)
@@ -482,7 +486,15 @@ def as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     for one in blobs:
         position = rows.schema.get_field_index(one.name)
         rows = rows.set_column(position, one, lance.blob_array(rows.column(position).to_pylist()))
-    return rows.cast(schema) if rows.schema != schema else rows
+    return rows.select(schema.names).cast(schema) if rows.schema != schema else rows
+
+
+def _blobs_last(schema: pa.Schema) -> pa.Schema:
+    """The columns as files have them: who reads a file by itself (`staged_batches`) gets wrong ones behind a blob.
+
+    Lance counts the hidden parts of a blob there, which are no columns. Tables find their columns by number.
+    """
+    return pa.schema([*(one for one in schema if not is_blob(one)), *filter(is_blob, schema)], schema.metadata)
 
 
 def blob_files(table: Table, written: Sequence[str]) -> tuple[str, ...]:
@@ -504,7 +516,6 @@ def _with_deletions(staged: Staged, table: Table, located: Located | None = None
     elif located is None or not located.is_of(table):
         addresses = np.sort(existing(table, lambda: staged.keys, len(staged.keys)).addresses())
     else:
-        assert len(located.addresses) == len(staged.keys)  # noqa: S101 - each key has a row, or it is not replaced
         addresses = np.sort(located.addresses)
     updated, removed = taken_away(table, addresses)
     return replace(staged, updated=updated, removed=removed, taken_rows=len(addresses))

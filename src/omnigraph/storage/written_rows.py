@@ -15,7 +15,8 @@ READ_ROWS = 65_536
 def staged_batches(store: Store, path: str, fragment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of a staged fragment of the table at `path`, in the order in which its rows were written.
 
-    Not for blobs: beside them a file holds only where they lie.
+    Not for blobs: beside them a file holds only where they lie. Files have them behind all other columns, or those
+    would be read wrong.
     """
     for file in json.loads(fragment)["files"]:
         with store_errors(f"read rows of {path}"):

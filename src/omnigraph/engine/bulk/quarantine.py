@@ -1,9 +1,12 @@
 """Records that a load leaves out: counted, and kept with their reasons so that they can be mended and loaded again.
 
-`rejected.jsonl` is graph JSONL. `reasons.jsonl` has an object for each of its lines, in the same order.
+`rejected.jsonl` is graph JSONL, in the order of the load's files and their lines. `reasons.jsonl` has an object for
+each of its lines, in the same order.
 """
 
 import heapq
+import mmap
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,6 +47,34 @@ class QuarantineError(OmnigraphError):
 
 
 @dataclass(slots=True)
+class _Places:
+    """Of records in the order in which they were written: where they come from, and how long their texts are."""
+
+    files: "array[int]" = field(default_factory=lambda: array("q"))
+    lines: "array[int]" = field(default_factory=lambda: array("q"))
+    texts: "array[int]" = field(default_factory=lambda: array("q"))
+    reasons: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def add(self, file: int, line: int, text: int, reason: int) -> None:
+        """One more."""
+        self.files.append(file)
+        self.lines.append(line)
+        self.texts.append(text)
+        self.reasons.append(reason)
+
+    def copied(self) -> "_Places":
+        """The same, for others to add to."""
+        return _Places(self.files[:], self.lines[:], self.texts[:], self.reasons[:])
+
+    def order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+        """Which comes first by file and line, which then, …; None when they are in that order."""
+        if not self.files:
+            return None
+        order = np.lexsort((np.frombuffer(self.lines, np.int64), np.frombuffer(self.files, np.int64)))
+        return None if bool((np.diff(order) > 0).all()) else order
+
+
+@dataclass(slots=True)
 class Rejects:
     """The records that were refused while they were read. With a directory, their texts are kept there for now."""
 
@@ -55,6 +86,12 @@ class Rejects:
     """How many of them were of a known type."""
     _first: list[tuple[int, int, int, Problem]] = field(default_factory=list)
     _files: list[BinaryIO] = field(default_factory=list)
+    _places: _Places = field(default_factory=_Places)
+
+    @property
+    def places(self) -> _Places:
+        """Those of the kept ones so far, which whoever asks may add to."""
+        return self._places.copied()
 
     def add(self, error: RecordError, text: bytes, rule: str = "record") -> None:
         """One more record, and its text as it came."""
@@ -93,8 +130,9 @@ class Rejects:
             if not self._files:
                 self._files = [(self.directory / name).open("ab") for name in (REJECTED, REASONS)]
             rejected, reasons = self._files
-            rejected.write(text.rstrip(b"\r\n") + b"\n")
-            reasons.write(_encode(problem.to_json()) + b"\n")
+            length = rejected.write(text.rstrip(b"\r\n") + b"\n")
+            told = reasons.write(_encode(problem.to_json()) + b"\n")
+            self._places.add(self.numbers.get(problem.file or "", 0), problem.line or 0, length, told)
         except OSError as error:
             raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
 
@@ -112,19 +150,25 @@ class Quarantine:
             reason = f"it holds {REJECTED} of an earlier load; load or move that first, or name another directory"
             raise QuarantineError(str(directory), reason)
         self._is_made = False
-        self._unfinished = {name: directory / f".{name}.new" for name in (REJECTED, REASONS)}
+        self._unfinished = _unfinished(directory)
 
     def prepare(self, read: Rejects, refusals: Refusals, inputs: Inputs) -> None:
         """Write down everything that was refused, under names that nobody looks at."""
         try:
             self._is_made |= not self.directory.exists()
             self.directory.mkdir(parents=True, exist_ok=True)
+            places = read.places
             with self._unfinished[REJECTED].open("wb") as rejected, self._unfinished[REASONS].open("wb") as reasons:
                 for source, target in zip(read.kept(), (rejected, reasons), strict=False):
                     _copy(source, target)
-                for text, problem in _told(refusals, inputs):
-                    rejected.write(text)
-                    reasons.write(_encode(problem.to_json()) + b"\n")
+                for file, text, problem in _told(refusals, inputs):
+                    length = rejected.write(text)
+                    told = reasons.write(_encode(problem.to_json()) + b"\n")
+                    places.add(file, problem.line or 0, length, told)
+            order = places.order()
+            if order is not None:
+                _reorder(self._unfinished[REJECTED], places.texts, order)
+                _reorder(self._unfinished[REASONS], places.reasons, order)
         except OSError as error:
             raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
 
@@ -136,11 +180,7 @@ class Quarantine:
         if self._is_read and not is_loaded:
             self.discard()
             return None
-        try:
-            for name, path in self._unfinished.items():
-                path.replace(self.directory / name)
-        except OSError as error:
-            raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
+        _settle(self.directory)
         return str(self.directory)
 
     def discard(self) -> None:
@@ -151,6 +191,24 @@ class Quarantine:
         if self._is_made:
             with suppress(OSError):  # not empty: what was settled stays
                 self.directory.rmdir()
+
+
+def finish(directory: Path) -> None:
+    """Settle what a load has prepared that was published, but whose process died right behind that; if there is any."""
+    if all(path.is_file() for path in _unfinished(directory).values()):
+        _settle(directory)
+
+
+def _unfinished(directory: Path) -> dict[str, Path]:
+    return {name: directory / f".{name}.new" for name in (REJECTED, REASONS)}
+
+
+def _settle(directory: Path) -> None:
+    try:
+        for name, path in _unfinished(directory).items():
+            path.replace(directory / name)
+    except OSError as error:
+        raise QuarantineError(str(directory), error.strerror or str(error)) from error
 
 
 def texts_of(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[bytes]:
@@ -171,15 +229,15 @@ def texts_of(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | p
     return texts
 
 
-def _told(refusals: Refusals, inputs: Inputs) -> Iterator[tuple[bytes, Problem]]:
-    """Every refused row as text, with its problem, some rows at a time."""
+def _told(refusals: Refusals, inputs: Inputs) -> Iterator[tuple[int, bytes, Problem]]:
+    """Every refused row: the number of its file, its text and its problem; some rows at a time."""
     for spooled, found in refusals.by_type():
         for refusal in found:
             for start in range(0, len(refusal.rows), _TOLD_ROWS):
                 part = refusal.rows[start : start + _TOLD_ROWS]
                 texts, places = _spooled_texts(spooled, part)
                 for number, (text, file, line) in enumerate(zip(texts, *places, strict=True)):
-                    yield text, problem_of(inputs, file, line, spooled, refusal, start + number)
+                    yield file, text, problem_of(inputs, file, line, spooled, refusal, start + number)
 
 
 def _spooled_texts(
@@ -211,3 +269,21 @@ def _copy(source: Path, target: BinaryIO) -> None:
     with source.open("rb") as file:
         while chunk := file.read(1 << 20):
             target.write(chunk)
+
+
+def _reorder(path: Path, lengths: "array[int]", order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    """Write the parts of a file, which are so long, in another order."""
+    ends = np.cumsum(np.frombuffer(lengths, np.int64))
+    starts = ends - np.frombuffer(lengths, np.int64)
+    ordered = path.with_name(f"{path.name}.ordered")
+    try:
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as parts,
+            ordered.open("wb") as target,
+        ):
+            places = zip(starts[order].tolist(), ends[order].tolist(), strict=True)
+            target.writelines(parts[start:end] for start, end in places)
+        ordered.replace(path)
+    finally:
+        ordered.unlink(missing_ok=True)

@@ -1,16 +1,17 @@
-"""Two tables of bindings as one: every pair, or the pairs whose values are equal."""
-
-from dataclasses import dataclass
+"""Two tables of bindings as one: every pair, or the pairs whose values are equal or in an order."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.operators.weights import multiplied
+from omnigraph.engine.operators.weights import BEYOND, multiplied, total
+from omnigraph.query.expr import Op
 from omnigraph.storage.plain_arrays import filled, scalar
+from omnigraph.storage.plain_arrays import numbers as of_numbers
 
 
 def product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
@@ -41,15 +42,30 @@ class Matched:
         return Matched(self.order, self.begins[rows], self.counts[rows])
 
 
-def matched(mine: pa.Array, others: pa.Array) -> Matched:
-    """Which rows have equal keys; null equals nothing. Both keys have one type."""
-    numbers, other_numbers = _numbered(mine, others)
+def matched(mine: pa.Array, others: pa.Array, op: Op = Op.EQ) -> Matched:
+    """For which rows `mine op others` is true: equal keys, or those in an order; never for null.
+
+    Both keys have one type, for an order one that can be sorted.
+    """
+    numbers, other_numbers = _numbered(mine, others, has_order=op is not Op.EQ)
     order = np.argsort(other_numbers, kind="stable")
     ordered = other_numbers[order]
-    begins = np.searchsorted(ordered, numbers, side="left")
-    counts = np.searchsorted(ordered, numbers, side="right") - begins
-    counts[numbers < 0] = 0
-    return Matched(order, begins, counts)
+    least, most = np.searchsorted(ordered, 0), len(ordered)  # nulls come first
+    below, above = (np.searchsorted(ordered, numbers, side=side) for side in ("left", "right"))
+    match op:
+        case Op.EQ:
+            begins, ends = below, above
+        case Op.LT:
+            begins, ends = above, np.full_like(above, most)
+        case Op.LE:
+            begins, ends = below, np.full_like(below, most)
+        case Op.GT:
+            begins, ends = np.full_like(below, least), below
+        case Op.GE:
+            begins, ends = np.full_like(above, least), above
+        case _:
+            raise AssertionError(f"nothing is joined by `{op.value}`")
+    return Matched(order, begins, np.where(numbers < 0, 0, ends - begins))
 
 
 def join(left: Bindings, right: Bindings, found: Matched, budget: Budget) -> Bindings:
@@ -66,10 +82,27 @@ def join(left: Bindings, right: Bindings, found: Matched, budget: Budget) -> Bin
     return Bindings({**a.columns, **b.columns}, size, multiplied(a.weight, b.weight))
 
 
-def _numbered(left: pa.Array, right: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Equal numbers for equal values, -1 for null."""
+def weighed(left: Bindings, right: Bindings, found: Matched, *, counts: bool) -> Bindings | None:
+    """The rows of one side that are in a pair; with `counts`, weighted by their pairs. None beyond 64 bits."""
+    sums = found.counts
+    if counts and right.weight is not None:
+        if total(right.weight, right.size) == BEYOND:
+            return None
+        whole = np.concatenate(([0], np.cumsum(right.weight[found.order])))
+        sums = whole[found.begins + found.counts] - whole[found.begins]
+    kept = left.take(sums > 0)
+    return Bindings(kept.columns, kept.size, multiplied(kept.weight, sums[sums > 0]) if counts else None)
+
+
+def _numbered(left: pa.Array, right: pa.Array, *, has_order: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Equal numbers for equal values, with an order larger ones for larger values, -1 for null."""
     both = pa.concat_arrays([left, right])
     if pa.types.is_floating(both.type):
         both = pc.add(both, scalar(0.0, both.type))  # -0.0 becomes 0.0, which it equals
-    numbers = filled(both.dictionary_encode().indices, -1).astype(np.int64)
+    encoded = both.dictionary_encode()
+    numbers = filled(encoded.indices, -1).astype(np.int64)
+    if has_order:
+        ranks = np.full(len(encoded.dictionary) + 1, -1, np.int64)  # the last one is that of null
+        ranks[of_numbers(pc.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
+        numbers = ranks[numbers]
     return numbers[: len(left)], numbers[len(left) :]

@@ -1,12 +1,11 @@
 """What predicates read of bindings: columns by variable, fetched at the rows' positions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.predicates import Column, RowValue, column_of, evaluate_over
 from omnigraph.engine.reading import Reading
@@ -15,6 +14,7 @@ from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.engine.trace import Trace
 from omnigraph.query.expr import And, Compare, Expr, Identity, Meta, Op, TextMatch, variables, walk
 from omnigraph.storage.column_sets import one_array
+from omnigraph.storage.plain_arrays import array_of
 from omnigraph.storage.plain_arrays import truths as plain_truths
 
 
@@ -39,7 +39,7 @@ class BindingValues:
                 op=Op.EQ | Op.NE, left=Identity(part=Meta.ID) as left, right=Identity(part=Meta.ID) as right
             ) if self.types[left.variable] == self.types[right.variable]:
                 same = self.columns[left.variable] == self.columns[right.variable]
-                return pa.array(same if expr.op is Op.EQ else ~same)
+                return array_of(same if expr.op is Op.EQ else ~same)
             case _:
                 return None
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.output.distinct import distinct_rows

@@ -17,7 +17,7 @@ from omnigraph.query.expr import Aggregate, Expr, Fold, Prop
 from omnigraph.query.expr_text import expr_text
 from omnigraph.query.ir import Grouping
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.plain_arrays import is_given, numbers
+from omnigraph.storage.plain_arrays import array_of, is_given, numbers
 
 Ints: TypeAlias = NDArray[np.int64]
 _NUMBERS = (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64)
@@ -74,12 +74,13 @@ class _Folds:
         self.frame.reading.budget.check()
         argument = aggregate.argument
         if argument is None:
-            return pa.array(self._counts(aggregate, None), pa.int64())
+            return array_of(self._counts(aggregate, None).astype(np.int64, copy=False))
         match aggregate.fold:
             case Fold.COUNT if aggregate.distinct:
-                return pa.array(self._distinct(argument), pa.int64())
+                return array_of(self._distinct(argument).astype(np.int64, copy=False))
             case Fold.COUNT:
-                return pa.array(self._counts(aggregate, _given(self.frame.values(argument))), pa.int64())
+                counts = self._counts(aggregate, _given(self.frame.values(argument)))
+                return array_of(counts.astype(np.int64, copy=False))
             case Fold.SUM | Fold.AVG:
                 return self._sum(aggregate, argument)
             case Fold.MIN | Fold.MAX:

@@ -1,7 +1,6 @@
 """Values as integers in the same order, so that rows can be compared without looking at values again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
@@ -10,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Entity, Expr, Identity, Meta, Prop
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.types import is_text
-from omnigraph.storage.plain_arrays import is_given, numbers
+from omnigraph.storage.plain_arrays import array_of, is_given, numbers
 from omnigraph.storage.plain_arrays import truths as plain_truths
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -44,7 +44,7 @@ class Levels:
     def take(self, rows: Ints) -> "Levels":
         """Only these rows, by number."""
         given = None if self.given is None else self.given[rows]
-        values = self.values[rows] if isinstance(self.values, np.ndarray) else self.values.take(pa.array(rows))
+        values = self.values[rows] if isinstance(self.values, np.ndarray) else self.values.take(array_of(rows))
         return Levels(given, values)
 
 

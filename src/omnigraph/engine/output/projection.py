@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.ranking import score_values
@@ -32,7 +33,7 @@ from omnigraph.query.ir import ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX
-from omnigraph.storage.plain_arrays import scalar
+from omnigraph.storage.plain_arrays import array_of, scalar
 
 Rows: TypeAlias = NDArray[np.int64]
 """Which rows of a frame, by number, in any order; repeats are fine."""
@@ -60,7 +61,7 @@ class Frame:
 
     def take(self, rows: Rows) -> "Frame":
         """Only these rows."""
-        at = pa.array(rows) if self.aggregates else None
+        at = array_of(rows) if self.aggregates else None
         aggregates = {one: values.take(at) for one, values in self.aggregates.items()}
         bindings = self.bindings.take(rows)
         return Frame(bindings, self.types, self.reading, aggregates, self.scores, self.is_merged)
@@ -104,7 +105,7 @@ class Frame:
                 return pa.StructArray.from_arrays(parts, fields=list(_entity_fields(expr)))
             case Aggregate():
                 found = self.aggregates[expr]
-                return found if rows is None else found.take(pa.array(rows))
+                return found if rows is None else found.take(array_of(rows))
             case Nearest() | Bm25() | Rrf():
                 variable = ranked_variable(expr)
                 at = self.positions(variable, rows)

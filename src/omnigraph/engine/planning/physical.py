@@ -4,7 +4,8 @@ Greedy, by cost, and deterministic: equal costs are decided by the order of appe
 samples of columns that the query reads as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from omnigraph.engine.plan import SEED, AntiJoin, Join, Nothing, PhysicalPlan, Product, Step, all_steps
 from omnigraph.engine.planning.branches import Branches
@@ -17,9 +18,12 @@ from omnigraph.engine.reading import Reading
 from omnigraph.query.expr import Compare, EdgeRef, Expr, Fold, Identity, NodeRef, Op, Prop, variables
 from omnigraph.query.ir import Absent, Pattern, ReadQuery
 from omnigraph.query.rules.emptiness import is_empty
+from omnigraph.schema.types import Scalar
 
 LARGE_SIDE = 1_000.0
 """Both sides of a product with at least so many rows are worth a warning."""
+RANGED_SIDE = 1_000.0
+"""Both sides have at least so many rows where they are joined by an order."""
 MOST_LED = 10_000
 """Up to this limit rows are best made in the order in which they come out."""
 _KEPT = 0.7
@@ -131,7 +135,7 @@ class _PatternPlan:
     # --- parts that no hop connects ---------------------------------------------------------------------
 
     def _attach(self, part: list[str]) -> None:
-        """Solve another part on its own, and join it by an equality, or pair everything."""
+        """Solve another part on its own, and join it by a comparison, or pair everything."""
         drafting = self._drafting
         equality = self._equality(part)
         drafting.merge()
@@ -142,7 +146,8 @@ class _PatternPlan:
         inner.finish(kept)
         inner.merge()
         steps, rows = inner.steps(kept), drafting.rows * inner.rows
-        if equality is None:
+        joining = self._range(part, min(drafting.rows, inner.rows)) if equality is None else equality
+        if joining is None:
             is_large = min(drafting.rows, inner.rows) >= LARGE_SIDE
             step: Step = Product(
                 number=number,
@@ -154,26 +159,35 @@ class _PatternPlan:
             )
             drafting.add(step, binds=kept)
         else:
-            crossing, left, right = equality
+            crossing, left, op, right = joining
             drafting.waiting.crossing.remove(crossing)
             types = drafting.types_of(crossing.reads)
             rows *= self._maker.costs.share(crossing.expr)
-            step = Join(number=number, left=left, right=right, types=types, steps=steps, rows=rows)
+            step = Join(number=number, left=left, op=op, right=right, types=types, steps=steps, rows=rows)
             drafting.add(step, reads=variables(left), binds=kept)
         drafting.settle()
 
-    def _equality(self, part: list[str]) -> tuple[Crossing, Expr, Expr] | None:
+    def _equality(self, part: list[str]) -> "_Joining | None":
         """A predicate that joins what is bound with a part by equal values, its bound side first."""
+        return self._joining(part, lambda expr: expr.op is Op.EQ and _is_joinable(expr))
+
+    def _range(self, part: list[str], rows: float) -> "_Joining | None":
+        """A predicate that does it by their order, where both sides have many rows: there it pays to sort one."""
+        if rows < RANGED_SIDE:
+            return None
+        return self._joining(part, lambda expr: expr.op in _RANGES and _is_joinable(expr) and _is_ordered(expr))
+
+    def _joining(self, part: list[str], is_wanted: Callable[[Compare], bool]) -> "_Joining | None":
         inside, bound = set(part), self._drafting.bound.keys()
         for crossing in self._drafting.waiting.crossing:
             expr = crossing.expr
-            if not isinstance(expr, Compare) or expr.op is not Op.EQ or not _is_joinable(expr):
+            if not isinstance(expr, Compare) or not is_wanted(expr):
                 continue
             left, right = set(variables(expr.left)), set(variables(expr.right))
             if left <= bound and right <= inside:
-                return crossing, expr.left, expr.right
+                return crossing, expr.left, expr.op, expr.right
             if right <= bound and left <= inside:
-                return crossing, expr.right, expr.left
+                return crossing, expr.right, expr.op.mirrored, expr.left
         return None
 
     # --- `not` ------------------------------------------------------------------------------------------
@@ -186,6 +200,21 @@ class _PatternPlan:
             return AntiJoin(number=number, shared=shared, steps=(Nothing(number=self._maker.number()),), rows=rows)
         inner = _PatternPlan(self._maker, absent.pattern, dict(shared), needed=(SEED,), want=Want.EXISTS, rows=rows)
         return AntiJoin(number=number, shared=shared, steps=inner.steps(), rows=rows * _KEPT)
+
+
+_Joining: TypeAlias = tuple[Crossing, Expr, Op, Expr]
+_RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
+
+
+def _is_ordered(expr: Compare) -> bool:
+    """Whether the values are numbers, texts or times."""
+    return all(
+        isinstance(side.type, Scalar) and (side.type.is_numeric or side.type in _ORDERED)
+        for side in (expr.left, expr.right)
+    )
+
+
+_ORDERED = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 
 
 def _is_joinable(expr: Compare) -> bool:

@@ -108,7 +108,7 @@ def _title(step: Step) -> str:
         case Product():
             return "product with"
         case Join():
-            return f"join on {expr_text(step.left)} = {expr_text(step.right)} with"
+            return f"join on {expr_text(step.left)} {step.op.value} {expr_text(step.right)} with"
         case AntiJoin():
             return f"keep {', '.join(_name(variable) for variable, _ in step.shared)} without a match of"
         case Compact():

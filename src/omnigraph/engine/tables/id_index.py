@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.tables.adjacency import Ints, position_type
-from omnigraph.storage.plain_arrays import truths
+from omnigraph.storage.plain_arrays import array_of, truths
 
 _WORD: Final = 8
 _MIX: Final = 0x9E3779B97F4A7C15
@@ -75,7 +75,7 @@ class IdIndex:
             hit = (places >= 0) & (self._hashes[places] == asked[open_])
             at = open_[hit]
             # Two ids may share a hash: a hit that is another id goes on with the next slot.
-            same = pc.equal(self._ids.take(pa.array(places[hit])), wanted.take(pa.array(at)))
+            same = pc.equal(self._ids.take(array_of(places[hit])), wanted.take(array_of(at)))
             equal = truths(same)
             found[at[equal]] = places[hit][equal]
             open_ = open_[(places >= 0) & (found[open_] < 0)]

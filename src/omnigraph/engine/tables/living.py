@@ -11,6 +11,7 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.tables.kept import Held, Kept, Key
 from omnigraph.engine.tables.positions import Layout, bitmap
 from omnigraph.storage.dataset import Fragment, Table
+from omnigraph.storage.plain_arrays import array_of
 
 Element = TypeVar("Element", bound=np.generic)
 
@@ -40,8 +41,8 @@ class Living:
     def offsets(self, at: Positions) -> pa.Array:
         """Living positions as Lance's `take` counts them: over living rows only."""
         if self.mask() is None:
-            return pa.array(at, pa.uint64())
-        return pa.array(np.searchsorted(self.positions(), at), pa.uint64())
+            return array_of(at.astype(np.uint64, copy=False))
+        return array_of(np.searchsorted(self.positions(), at).astype(np.uint64))
 
     def _list(self) -> NDArray[np.int64]:
         mask = self.mask()

@@ -16,7 +16,7 @@ from omnigraph.engine.tables.table_columns import TableColumns
 from omnigraph.query.expr import Compare, Const, Identity, Now, Op, ParamRef, Prop
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.types import Scalar, is_text
-from omnigraph.storage.plain_arrays import scalar
+from omnigraph.storage.plain_arrays import array_of, scalar
 
 _OPS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.EQ: operator.eq,
@@ -100,7 +100,7 @@ def _has_few_values(texts: pa.Array) -> bool:
     if len(texts) <= _FEW_VALUES:
         return True
     step = max(1, len(texts) // _SAMPLE)
-    sample = texts.take(pa.array(np.arange(0, len(texts), step)))
+    sample = texts.take(array_of(np.arange(0, len(texts), step)))
     return bool(pc.count_distinct(sample).as_py() * _REPEATED <= len(sample))
 
 

@@ -1,7 +1,6 @@
 """The columns of one table version, in memory where that pays: read once, shared by every query and branch."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.tables.column_costs import ColumnCosts
@@ -16,7 +16,7 @@ from omnigraph.engine.tables.kept import Held, Kept, Key
 from omnigraph.engine.tables.living import Living, array_bytes, deletions_of, frozen
 from omnigraph.engine.tables.positions import Layout, Piece, masked
 from omnigraph.storage.dataset import IndexCoverage, Table, is_blob
-from omnigraph.storage.plain_arrays import filled, is_given, scalar, truths
+from omnigraph.storage.plain_arrays import array_of, filled, is_given, scalar, truths
 
 T = TypeVar("T")
 
@@ -180,7 +180,7 @@ def _taken(values: pa.Array, at: Positions) -> pa.Array:
         return pa.concat_arrays([values.slice(int(at[0]), 1)])
     if pa.types.is_string(values.type) and len(at) > len(values) and values.nbytes / len(values) * len(at) > _MOST_TEXT:
         values = values.cast(pa.large_string())
-    return values.take(pa.array(at))
+    return values.take(array_of(at))
 
 
 def joined(chunks: list[pa.Array], type_: pa.DataType) -> pa.Array:

@@ -17,6 +17,8 @@ from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.dataset import Table
+from omnigraph.storage.known_rows import KnownRows
+from omnigraph.storage.lookup import Located
 
 
 def pending_schema(type_: AnyType) -> pa.Schema:
@@ -40,6 +42,8 @@ class PendingTable:
         self._is_settled = True
         self._fresh: set[str] = set()
         self._changed: set[str] = set()
+        self.known = KnownRows(table)
+        """Where the committed rows lie that were looked at so far."""
 
     def put(self, rows: pa.Table, *, is_fresh: bool = False, changed: Collection[str] | None = None) -> None:
         """Rows to add, or to put in the place of those with the same id; `is_fresh`: no such row can exist.
@@ -89,6 +93,20 @@ class PendingTable:
         """The ids of rows to put that a committed row may have too."""
         return [row_id for row_id in self.ids if row_id not in self._fresh]
 
+    def there(self, ids: pa.Array) -> pa.Array:
+        """Those of the ids that committed rows have, replaced and deleted ones too."""
+        return self.known.there(ids, self._replaced)
+
+    @property
+    def located(self) -> Located | None:
+        """Where the committed rows lie that are replaced or go; None when nobody has looked for all of them."""
+        return self.known.located(self._replaced)
+
+    @property
+    def _replaced(self) -> pa.Array:
+        """The ids whose committed rows are looked for when this is written."""
+        return pa.array([*self.known_ids, *self.deleted], pa.string())
+
     @property
     def is_append(self) -> bool:
         """Whether no committed row is touched."""
@@ -111,21 +129,23 @@ class PendingTable:
         """The rows whose `column` is one of `keys`, committed and pending."""
         wanted = sorted(set(keys))
         names = list(dict.fromkeys([ID, column, *columns]))
-        found = self._standing(self.table.matching(column, wanted, names)) if wanted else None
+        found = self._standing(self.table.matching(column, wanted, names, with_address=True)) if wanted else None
+        if found is not None:
+            self.known.note(found)
         mine = self.rows.filter(_is_one_of(self.rows.column(column), set(wanted)))
         return self._together(found, mine, columns)
 
     def where(self, predicate: Expr, inputs: Inputs, columns: Sequence[str]) -> pa.Table:
         """The rows for which the predicate is true, committed and pending."""
         names = list(dict.fromkeys([ID, *columns, *columns_of(predicate)]))
-        has_blobs = any(name in names for name in blob_names(self.type))
         filter_ = pushed(predicate, inputs)
         if filter_ is None:  # every row has to be looked at, but not all of its columns
             chosen = ids_where(self.table, predicate, inputs)
-            committed = self._standing(self.table.matching(ID, chosen, names, with_address=has_blobs))
+            committed = self._standing(self.table.matching(ID, chosen, names, with_address=True))
         else:
-            read = self._standing(self.table.scan(names, filter_, with_address=has_blobs))
+            read = self._standing(self.table.scan(names, filter_, with_address=True))
             committed = holding(read, predicate, inputs)
+        self.known.note(committed)
         mine = holding(self.rows.select(names), predicate, inputs)
         return self._together(referring(self.type, committed), mine, columns)
 

@@ -10,7 +10,7 @@ from omnigraph.engine.writing.violations import Findings, quoted
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.storage.column_sets import Column, Positions, is_among, one_array, places_among
-from omnigraph.storage.lookup import ids_there, rows_with
+from omnigraph.storage.lookup import rows_with
 
 
 def check_endpoints(pending: Pending, edge: EdgeType, findings: Findings) -> None:
@@ -24,7 +24,7 @@ def check_endpoints(pending: Pending, edge: EdgeType, findings: Findings) -> Non
         own = [(one_array(rows.column(column).unique()), end) for column, end, name in ends if name == node_name]
         wanted = pa.concat_arrays([ids for ids, _ in own]).unique()
         elsewhere = wanted.filter(pa.array(~is_among(wanted, nodes.rows.column(ID))))
-        there = ids_there(nodes.table, elsewhere)
+        there = nodes.there(elsewhere)
         there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
         missing = elsewhere.filter(pa.array(~is_among(elsewhere, there)))
         for ids, end in own:
@@ -80,7 +80,7 @@ def check_cardinality(pending: Pending, edge: EdgeType, findings: Findings, susp
     come, go = one_array(edges.rows.column(SRC)), _replaced_sources(edges, findings)
     new = one_array(nodes.rows.column(ID)) if limits.low > 0 else come.slice(0, 0)
     sources = pa.concat_arrays([come, go, new, *([] if suspects is None else [suspects])]).unique()
-    exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, ids_there(nodes.table, sources))
+    exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, nodes.there(sources))
     exists &= ~is_among(sources, pa.array(nodes.deleted, pa.string()))
     sources = sources.filter(pa.array(exists))
     sources = sources.take(pc.sort_indices(sources))
@@ -104,7 +104,7 @@ def _replaced_sources(edges: PendingTable, findings: Findings) -> pa.Array:
     touched = pa.array([*edges.known_ids, *edges.deleted], pa.string())
     if not len(touched):
         return touched
-    replaced = rows_with(edges.table, ID, touched, [ID, SRC])
+    replaced = edges.known.rows(touched, [ID, SRC])
     there = one_array(replaced.column(ID))
     findings.requirements.append(RowsUnchanged(table_key=key, ids=there))
     absent = touched.filter(pa.array(~is_among(touched, there)))

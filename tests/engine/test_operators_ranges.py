@@ -1,0 +1,168 @@
+"""Joins by the order of values, against every pair looked at."""
+
+import operator
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import omnigraph as og
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.operators.combine import matched, weighed
+from omnigraph.engine.operators.weights import BEYOND
+from omnigraph.engine.planning import physical
+from omnigraph.query.expr import Op
+from worlds import runtime
+
+OPS: dict[Op, Callable[[Any, Any], bool]] = {
+    Op.EQ: operator.eq,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+VALUES: dict[pa.DataType, st.SearchStrategy[object]] = {
+    pa.int64(): st.integers(-3, 3) | st.sampled_from([2**63 - 1, -(2**63)]),
+    pa.uint64(): st.sampled_from([0, 1, 2**63, 2**64 - 1]),
+    pa.float64(): st.sampled_from([-0.0, 0.0, 0.5, -1.5, float("inf"), float("-inf")]),
+    pa.string(): st.text(alphabet="aZé😀", max_size=2),
+    pa.date32(): st.dates(min_value=date(1969, 12, 30), max_value=date(1970, 1, 2)),
+}
+
+
+@st.composite
+def two_columns(draw: st.DrawFn) -> tuple[list[object], list[object], pa.DataType]:
+    type_ = draw(st.sampled_from(list(VALUES)))
+    columns = st.lists(st.none() | VALUES[type_], max_size=8)
+    return draw(columns), draw(columns), type_
+
+
+def in_order(value: object) -> object:
+    """What Python compares as the language does: texts by their code points, as UTF-8 has them."""
+    return value.encode() if isinstance(value, str) else value
+
+
+@given(columns=two_columns(), op=st.sampled_from(list(OPS)))
+def test_the_pairs_are_those_for_which_the_comparison_is_true(
+    columns: tuple[list[object], list[object], pa.DataType], op: Op
+) -> None:
+    mine, others, type_ = columns
+
+    found = matched(pa.array(mine, type_), pa.array(others, type_), op)
+
+    pairs = {
+        (row, int(other))
+        for row, (begin, count) in enumerate(zip(found.begins, found.counts, strict=True))
+        for other in found.order[begin : begin + count]
+    }
+    assert pairs == {
+        (row, other)
+        for row, a in enumerate(mine)
+        for other, b in enumerate(others)
+        if a is not None and b is not None and OPS[op](in_order(a), in_order(b))
+    }
+
+
+@pytest.mark.parametrize("weight", [None, np.array([2, 3, 5])])
+@pytest.mark.parametrize("own", [None, np.array([1, 10, 100, 1000])])
+def test_rows_are_weighted_by_their_pairs(weight: np.ndarray | None, own: np.ndarray | None) -> None:
+    left, right = Bindings({"a": np.arange(4)}, 4, own), Bindings({"b": np.arange(3)}, 3, weight)
+    found = matched(pa.array([1, 3, None, 2]), pa.array([2, 3, 1]), Op.LT)
+
+    counted = weighed(left, right, found, counts=True)
+    there = weighed(left, right, found, counts=False)
+
+    assert counted is not None
+    assert there is not None
+    assert counted.columns["a"].tolist() == there.columns["a"].tolist() == [0, 3]
+    pairs = np.array([2, 1] if weight is None else [5, 3]) * (1 if own is None else own[[0, 3]])
+    assert counted.weight is not None
+    assert counted.weight.tolist() == pairs.tolist()
+    assert there.weight is None
+
+
+def test_counts_beyond_64_bits_are_left_to_the_pairs_themselves() -> None:
+    left, right = Bindings({"a": np.arange(1)}, 1), Bindings({"b": np.arange(2)}, 2, np.array([BEYOND, 1]))
+
+    found = matched(pa.array([1]), pa.array([2, 2]), Op.LT)
+
+    assert weighed(left, right, found, counts=True) is None
+
+
+# --- whole queries -----------------------------------------------------------------------------------
+
+SCHEMA = """
+node N { k: I64 @key  s: String?  f: F64?  d: Date? }
+node M { k: String @key  n: I32? }
+edge Likes: N -> M
+"""
+QUERIES = [
+    "match { $a: N  $b: N  $a.k < $b.k } return { count($b) as c }",
+    "match { $a: N  $b: N  $a.k < $b.k } return { $a.k as a, $b.k as b } limit 7",
+    "match { $a: N  $b: N  $a.s >= $b.s } return { $a.k as a, $b.k as b } order { $b.k desc, $a.k } limit 5",
+    "match { $a: N  $b: N  $a.f > $b.f } return { $b.k as b, count($a) as c } order { $b.k }",
+    "match { $a: N  $b: N  $a.d <= $b.d } return { $a.k as a, count($b) as c, max($b.k) as m } order { $a.k }",
+    "match { $a: N  $b: N  $a.k < $b.k  $a.s > $b.s } return { $a.k as a, $b.k as b } order { $a.k, $b.k }",
+    "match { $a: N  $m: M  $a.f < $m.n } return { $m.k as m, count($a) as c } order { $m.k }",
+    "match { $a: N  $m: M  $a.k >= $m.n  $a likes $x  $x: M } return { count($m) as c }",
+    "match { $a: N  not { $b: N  $b.k > $a.k } } return { $a.k as a }",
+    "match { $a: N  $b: N  $c: N  $a.k < $b.k  $b.k < $c.k } return { count($a) as c }",
+    "match { $a: N  $b: N  $a.k != $b.k } return { count($a) as c }",
+    "match { $a: N  $b: N  $a.k < $b.k } return distinct { $a.s as s } order { s }",
+]
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    graph = og.create_graph(tmp_path_factory.mktemp("g") / "g", SCHEMA, runtime=runtime())
+    numbers = range(23)
+    nodes = [
+        {
+            "type": "N",
+            "data": {
+                "k": number * 7 % 23,
+                "s": None if number % 5 == 0 else "abc"[number % 3] * (number % 2 + 1),
+                "f": None if number % 7 == 0 else (number % 6) / 2 - 1,
+                "d": None if number % 4 == 0 else f"2026-01-{number % 9 + 1:02}",
+            },
+        }
+        for number in numbers
+    ]
+    others = [{"type": "M", "data": {"k": f"m{one}", "n": None if one == 3 else one - 2}} for one in range(6)]
+    edges = [{"edge": "Likes", "from": str(number), "to": f"m{number % 6}", "data": {}} for number in range(0, 23, 2)]
+    graph.load([*nodes, *others, *edges], mode="append")
+    return graph
+
+
+def rows(graph: og.Graph, body: str) -> list[dict[str, object]]:
+    return list(graph.query(f"query q() {{ {body} }}").rows())
+
+
+@pytest.mark.parametrize("body", QUERIES)
+def test_a_join_by_order_answers_what_all_pairs_answer(
+    body: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paired = rows(graph, body)
+    monkeypatch.setattr(physical, "RANGED_SIDE", 0.0)
+
+    joined = rows(og.open_graph(graph.uri, runtime=runtime()), body)
+
+    assert joined == paired
+    assert paired
+
+
+@pytest.mark.parametrize("side, word", [(0.0, "join on $a.k < $b.k with"), (1_000.0, "product with")])
+def test_only_sides_with_many_rows_are_joined_by_order(
+    side: float, word: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(physical, "RANGED_SIDE", side)
+    fresh = og.open_graph(graph.uri, runtime=runtime())
+
+    plan = fresh.explain(f"query q() {{ {QUERIES[0]} }}").text
+
+    assert word in plan
