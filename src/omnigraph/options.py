@@ -1,9 +1,7 @@
 """Settings of the engine, with their defaults. Doors fill them from files, environment and flags."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
-
-from omnigraph.dataclasses_later import dataclass
 
 
 class Durability(Enum):

@@ -1,9 +1,9 @@
 """Who may do what: the words of it, and the one question that every verb asks. Who answers is chosen by a door."""
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 
 

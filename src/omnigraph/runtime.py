@@ -1,9 +1,8 @@
 """What a graph handle is given from outside: time, ids, faults, settings, counters."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from omnigraph.clock import Clock, SystemClock
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.faults import Faults, NoFaults
 from omnigraph.ids import Ids, SystemIds
 from omnigraph.options import Options

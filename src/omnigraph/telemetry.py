@@ -5,9 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
-
-from omnigraph.dataclasses_later import dataclass
+from dataclasses import dataclass, field
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 

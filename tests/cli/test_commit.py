@@ -126,7 +126,7 @@ def test_a_list_that_may_go_on_says_how(session: Session, capsys: pytest.Capture
     main(["commit", "list", session.uri, "--limit", "4"])
     whole = capsys.readouterr().out.splitlines()
 
-    assert cut[3:] == ["", f"older commits: --before {two[-1].id}"]
+    assert cut[3:] == ["", f"to go on: --before {two[-1].id}"]
     assert len(whole) == 5
 
 

@@ -1,10 +1,7 @@
 """A process that opens a graph and asks it imports what reading needs: that is most of what its first answer takes."""
 
-import re
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -103,16 +100,6 @@ def test_a_query_imports_no_other_verb(modules_of_a_query: set[str]) -> None:
     ops = {name.removeprefix("omnigraph.ops.") for name in modules_of_a_query if name.startswith("omnigraph.ops.")}
 
     assert ops == OPS_OF_A_QUERY
-
-
-def test_a_query_compiles_no_dataclass_of_ours_while_it_imports(modules_of_a_query: set[str]) -> None:
-    compiled = re.compile(r"^from dataclasses import .*\bdataclass\b|^import dataclasses", re.MULTILINE)
-    ours = {name: find_spec(name) for name in modules_of_a_query if name.partition(".")[0] == "omnigraph"}
-    texts = {name: Path(spec.origin).read_text() for name, spec in ours.items() if spec is not None and spec.origin}
-
-    found = sorted(name for name, text in texts.items() if compiled.search(text))
-
-    assert found == ["omnigraph.dataclasses_later"]
 
 
 @pytest.mark.parametrize("code", [PANDAS_LATER, PANDAS_FIRST, ARROW_ASKS], ids=["later", "first", "by pyarrow"])

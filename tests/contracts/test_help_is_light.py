@@ -23,7 +23,7 @@ HEAVY = {
     "rich",
     "uvicorn",
 }
-ROOMS_OF_HELP = {"dataclasses_later", "cli", "errors", "lang"}
+ROOMS_OF_HELP = {"cli", "errors", "lang"}
 
 LIST_MODULES = """
 import sys

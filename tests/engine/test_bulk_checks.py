@@ -18,7 +18,7 @@ from naive_load import Given, Kind, Model, Row
 from omnigraph.ops.load import LoadError
 from omnigraph.storage.column_sets import are_equal, is_among, places_among, ranks, repeats, tally
 from omnigraph.storage.hashing import Hashes, Texts
-from omnigraph.storage.key_set import KeySet
+from omnigraph.storage.key_set import KeySet, places_in_threads
 
 SCHEMA = """
 node N { k: String @key  u: I64?  v: String?  r: I64  @unique(u) @unique(v, r) }
@@ -157,6 +157,15 @@ def test_keys_are_found_in_every_block_of_a_long_column(is_rarely_hit: bool) -> 
     found = KeySet(keys, is_rarely_hit=is_rarely_hit).places(pa.array(names).slice(5))
 
     assert found.tolist() == wanted
+
+
+def test_threads_give_the_places_of_every_column_in_turn() -> None:
+    keys = KeySet(pa.array([f"n{number}" for number in range(0, 500, 3)]))
+    given = [pa.array([f"n{first + number}" for number in range(7)]) for first in range(0, 300, 7)]
+
+    found = list(places_in_threads(iter(given), keys))
+
+    assert [one.tolist() for one in found] == [keys.places(one).tolist() for one in given]
 
 
 @given(few_keys, columns)

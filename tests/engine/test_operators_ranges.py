@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import omnigraph as og
@@ -47,6 +47,8 @@ def in_order(value: object) -> object:
     return value.encode() if isinstance(value, str) else value
 
 
+@example(columns=([-0.0, 0.0], [0.0, -0.0], pa.float64()), op=Op.LT)
+@example(columns=([-0.0, 0.0], [0.0, -0.0], pa.float64()), op=Op.LE)
 @given(columns=two_columns(), op=st.sampled_from(list(OPS)))
 def test_the_pairs_are_those_for_which_the_comparison_is_true(
     columns: tuple[list[object], list[object], pa.DataType], op: Op
@@ -113,6 +115,7 @@ QUERIES = [
     "match { $a: N  not { $b: N  $b.k > $a.k } } return { $a.k as a }",
     "match { $a: N  $b: N  $c: N  $a.k < $b.k  $b.k < $c.k } return { count($a) as c }",
     "match { $a: N  $b: N  $a.k != $b.k } return { count($a) as c }",
+    "match { $a: N  $b: N  $a.@id < $b.@id } return { $a.k as a, count($b) as c } order { $a.k }",
     "match { $a: N  $b: N  $a.k < $b.k } return distinct { $a.s as s } order { s }",
 ]
 

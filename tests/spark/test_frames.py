@@ -1,5 +1,7 @@
 """What Spark knows of a DataFrame of a type: its schema, its tasks, and about how large it is."""
 
+import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from pyspark.sql import functions as f
 import omnigraph as og
 from omnigraph.spark import scan
 from omnigraph.spark.graph import SparkGraph
+from omnigraph.storage.dataset import Table
 
 SCHEMA = """
 node Person { name: String @key  story: String? }
@@ -55,10 +58,35 @@ def test_spark_knows_about_how_large_a_table_is(handle: SparkGraph) -> None:
     assert large > 3000 * (256 * 4 + 400)
 
 
-def test_vectors_that_are_not_read_don_t_count(handle: SparkGraph) -> None:
-    with_vectors, without = handle.table("Page"), handle.table("Page", columns=["id", "title", "text"])
+def test_a_size_is_never_below_what_texts_and_their_files_take(handle: SparkGraph) -> None:
+    without_vectors = known_size(handle.table("Page", columns=["id", "title", "text"]))
+    only_ids = known_size(handle.table("Person", columns=["id"]))
 
-    assert known_size(without) < known_size(with_vectors) - 3000 * 256 * 4
+    assert without_vectors > 3000 * 400 * 9
+    assert only_ids >= 3000 * 64
+
+
+def test_texts_count_where_vectors_are_null(tmp_path: Path, spark: SparkSession) -> None:
+    graph = og.create_graph(tmp_path / "g", SCHEMA)
+    texts = [secrets.token_hex(2500) for _ in range(1000)]
+    pages = pa.table({"title": [f"{number}" for number in range(1000)], "text": texts})
+    graph.load(nodes={"Page": pages}, mode="append", engine="local")
+    handle = SparkGraph(graph._session, graph.snapshot(), spark)
+
+    assert known_size(handle.table("Page", columns=["id", "text"])) > 1000 * 5000
+
+
+def test_files_of_unknown_size_are_never_taken_for_small(handle: SparkGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = Table.fragments
+    monkeypatch.setattr(Table, "fragments", lambda table: tuple(replace(one, nbytes=0) for one in every(table)))
+
+    assert known_size(handle.table("Person")) > 1024 * 1024 * MEGABYTE
+
+
+def test_a_table_is_read_by_all_cores_where_that_pays(handle: SparkGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LEAST_ROWS_PER_TASK", 100)
+
+    assert handle.table("Person").rdd.getNumPartitions() == handle.spark.sparkContext.defaultParallelism == 2
 
 
 def test_what_has_blobs_is_never_taken_for_small(handle: SparkGraph) -> None:
@@ -107,6 +135,13 @@ def test_an_empty_table_is_a_frame_without_rows(tmp_path: Path, spark: SparkSess
     assert frame.columns == ["id", "name", "story"]
     assert frame.collect() == []
     assert handle.sql("select count(*) n from Person p join Wrote w on p.id = w.src").first() == (0,)
+
+
+def test_another_session_of_the_process_reads_too(handle: SparkGraph) -> None:
+    other = SparkGraph(handle._session, handle._snapshot, handle.spark.newSession())
+
+    assert other.table("Person").count() == 3000
+    assert other.sql("select count(*) from Person").collect() == [(3000,)]
 
 
 def test_settings_of_an_object_store_are_not_in_a_plan(handle: SparkGraph) -> None:

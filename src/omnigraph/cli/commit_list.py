@@ -86,4 +86,4 @@ def _text(page: "CommitPage") -> str:
     text = table_text(
         ("commit", "at", "actor", "operation", "tables", "rows", "message"), rows, right=("tables", "rows")
     )
-    return text if page.next is None else f"{text}\nolder commits: --before {page.next}\n"
+    return text if page.next is None else f"{text}\nto go on: --before {page.next}\n"

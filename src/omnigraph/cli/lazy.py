@@ -1,6 +1,7 @@
 """Groups whose commands are imported when they are called, so that `--help` stays fast."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -8,7 +9,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from omnigraph.cli.examples import examples_text
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.suggest import closest
 
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -29,7 +29,6 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, Oth
 from omnigraph.commit.records import MAIN, BranchRecord, Floor, Fork, Manifest, Snapshot
 from omnigraph.commit.register import change_register
 from omnigraph.commit.tags import Tags
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.layout import MANIFEST, branch_path, version_file
 from omnigraph.storage.objects import StoreUnavailableError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.branches import Branches
@@ -26,7 +26,6 @@ from omnigraph.commit.retention import (
     planned,
 )
 from omnigraph.commit.sidecar import Sidecar
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.swap_errors import SwapLostError
 

@@ -6,7 +6,7 @@ The only module that swaps the manifest.
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
 from typing import TypeAlias
@@ -24,7 +24,6 @@ from omnigraph.commit.manifest import (
 )
 from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, SchemaRecord, Snapshot
 from omnigraph.commit.sidecar import Origin, list_sidecars
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import Options
 from omnigraph.storage.layout import MANIFEST

@@ -1,7 +1,7 @@
 """What a writer hands to the publisher: the whole change, as data."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -9,7 +9,6 @@ from omnigraph.commit.dropped import Purge
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import MergedFrom, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.requirement import Requirement
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.staging import Staged
 
 

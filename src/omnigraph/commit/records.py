@@ -1,12 +1,11 @@
 """What the manifest says, as values: tables, pins, commits, schemas, branches. All immutable."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import msgspec
 
 from omnigraph.commit.dropped import Purge, data_dropped
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 MAIN = "main"

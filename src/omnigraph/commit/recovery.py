@@ -6,7 +6,7 @@ on a manifest that moved; so after these two steps it can't become visible, and 
 """
 
 from collections import Counter
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import msgspec
@@ -19,7 +19,6 @@ from omnigraph.commit.notes import clear, stray_operations, sweep
 from omnigraph.commit.records import Commit
 from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now
 from omnigraph.commit.verdict import Verdict, judge
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store

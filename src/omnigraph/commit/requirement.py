@@ -4,6 +4,7 @@ A requirement is checked again only when a table it names was changed by somebod
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.column_sets import Mask, is_among, one_array, places_among
 from omnigraph.storage.dataset import MAX_PUSHED_KEYS, ROW_NUMBER, Table, is_blob
 from omnigraph.storage.lookup import existing, ids_there, rows_with

@@ -8,7 +8,7 @@ operations in flight stand on.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 
@@ -16,7 +16,6 @@ from omnigraph.clock import parse_instant
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import Commit, Floor, Fork, Pin, TableRecord
 from omnigraph.commit.refs import undo
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.layout import is_detached
 
 Seqs = Mapping[str, Iterable[int]]

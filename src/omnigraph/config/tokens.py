@@ -4,13 +4,12 @@ import hashlib
 import re
 import secrets
 import stat
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from omnigraph.clock import instant_text
 from omnigraph.config.file import Section, SettingsError, read_settings
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 

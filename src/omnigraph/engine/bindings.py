@@ -1,12 +1,11 @@
 """Matches of a pattern as columns of positions."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from omnigraph.dataclasses_later import dataclass
 
 Positions: TypeAlias = NDArray[np.integer[Any]]
 """Rows of one table version, by their places in it."""

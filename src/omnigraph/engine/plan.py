@@ -6,10 +6,10 @@ the rest by one hop, is no step: it is a branch of its neighbour, and only its c
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.query.expr import Expr, Op
 from omnigraph.query.ir import Direction
 

@@ -5,13 +5,13 @@ Numbers compare exactly whatever their types: nothing is rounded first.
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias, assert_never, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.exact_order import compare_exactly
 from omnigraph.engine.membership import is_in_list, is_one_of
 from omnigraph.errors import Kind, OmnigraphError

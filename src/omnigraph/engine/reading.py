@@ -1,10 +1,9 @@
 """Everything one read works with: a snapshot, what the query was given, what it may use."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embed import NoProviderError
 from omnigraph.engine.predicates import Inputs

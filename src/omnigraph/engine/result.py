@@ -3,11 +3,11 @@
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.output.finish import Answer
 from omnigraph.engine.result_files import ResultFormat, chosen_format, json_objects, opened, write_batches

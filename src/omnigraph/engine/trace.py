@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from omnigraph.clock import Clock
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.telemetry import Requests, Telemetry
 
 

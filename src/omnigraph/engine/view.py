@@ -1,8 +1,9 @@
 """One snapshot as the engine sees it: its types and its tables."""
 
+from dataclasses import dataclass
+
 from omnigraph.commit.records import Snapshot
 from omnigraph.commit.tables import SnapshotTables
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.dataset import Table
 

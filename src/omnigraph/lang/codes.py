@@ -4,9 +4,8 @@ A diagnostic can only be built with a code of this registry. The reference page 
 are checked against it, so a code without a case or without a line in the docs fails the tests.
 """
 
+from dataclasses import dataclass
 from enum import Enum
-
-from omnigraph.dataclasses_later import dataclass
 
 
 class Severity(Enum):

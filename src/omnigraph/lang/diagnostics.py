@@ -1,9 +1,9 @@
 """A language error is a value: code, span, message, help. Many per file; rendered elsewhere, in one place."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.codes import CODES, Severity
 from omnigraph.lang.source import Source, Span

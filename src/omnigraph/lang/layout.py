@@ -5,10 +5,8 @@ in the source, which is all the formatter needs to put the comments back.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
-
-from omnigraph.dataclasses_later import dataclass
 
 WIDTH = 100
 INDENT = "    "

@@ -3,10 +3,10 @@
 import math
 import re
 import unicodedata
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic
 from omnigraph.lang.invisible import reveal
 from omnigraph.lang.source import BYTE_ORDER_MARK, Source, Span

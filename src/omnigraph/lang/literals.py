@@ -1,9 +1,8 @@
 """Literals and types as both languages write them."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.source import Span
 
 

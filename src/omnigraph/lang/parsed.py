@@ -1,8 +1,8 @@
 """What a parser hands on."""
 
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.diagnostics import Diagnostic, Judged
 from omnigraph.lang.lexer import Comment
 from omnigraph.lang.source import Source

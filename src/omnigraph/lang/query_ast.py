@@ -1,10 +1,9 @@
 """The tree of a `.gq` file. Spans say where; equality ignores them."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.literals import Literal, Name, TypeExpr
 from omnigraph.lang.source import Span
 

@@ -1,8 +1,7 @@
 """A read: `match { … } return { … } order { … } limit n offset n`."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.cursor import Cursor
 from omnigraph.lang.lexer import Kind, Token, shown
 from omnigraph.lang.literal_parser import whole_number

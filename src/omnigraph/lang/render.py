@@ -2,8 +2,8 @@
 
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.codes import Severity
 from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic
 from omnigraph.lang.invisible import reveal

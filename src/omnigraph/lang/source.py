@@ -2,9 +2,8 @@
 
 import bisect
 import re
+from dataclasses import dataclass
 from functools import cached_property
-
-from omnigraph.dataclasses_later import dataclass
 
 BYTE_ORDER_MARK = "\ufeff"
 

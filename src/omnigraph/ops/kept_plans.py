@@ -3,11 +3,10 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from omnigraph.commit.records import Snapshot
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.plan import PhysicalPlan
 from omnigraph.engine.planning.physical import plan_read
 from omnigraph.engine.reading import Reading

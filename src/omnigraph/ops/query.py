@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pyarrow as pa
 
 from omnigraph.commit.records import MAIN, Snapshot
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.embedders.choose import query_embedding
 from omnigraph.engine.output.finish import Answer, bounds

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
@@ -15,7 +15,6 @@ from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError

@@ -1,8 +1,8 @@
 """Calls: text searches, ranks and aggregates, with the rules for their arguments."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.print_predicate import expr_text as print_expr

@@ -1,8 +1,8 @@
 """Comparisons: two sides, each an expression or a literal that takes its type from the other side."""
 
 import re
+from dataclasses import dataclass
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.print_predicate import expr_text as print_expr

@@ -4,9 +4,9 @@ Reads and mutations share this binder; they differ in what names stand for (`Nam
 something is wrong, and then it is already reported, so that callers go on and find the rest.
 """
 
+from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.print_predicate import expr_text as print_expr
 from omnigraph.query.bind_calls import CallBinder

@@ -1,10 +1,10 @@
 """Binding of mutations: a tree and a catalog become typed statements, or all that is wrong with them at once."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Checked
 from omnigraph.lang.literals import Name

@@ -1,9 +1,9 @@
 """`return`, `order`, `limit` and `offset`: columns, groups, and an order that is total."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.print_predicate import expr_text as print_expr

@@ -1,9 +1,9 @@
 """`match`: clauses to a pattern. Variables and types of a block first, then predicates, then the blocks inside."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder

@@ -1,9 +1,8 @@
 """The first look at a block of clauses: which variables it binds, as what, and which hops it has."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span

@@ -6,12 +6,11 @@ where an expression was written, so equal expressions can be found in a dict and
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import Enum
 from typing import TypeAlias, assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.source import Span
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import (

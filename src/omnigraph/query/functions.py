@@ -1,9 +1,9 @@
 """The functions of the query language: one table of what each takes and where it may stand."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.lang.suggest import did_you_mean

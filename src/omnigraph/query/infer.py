@@ -8,9 +8,8 @@ that names the variable: picking one by the order of the clauses would give that
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import query_ast as ast
 from omnigraph.query.ir import Direction
 from omnigraph.schema.catalog import EdgeType

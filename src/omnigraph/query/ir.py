@@ -6,11 +6,10 @@ expressions, directions as stored. Nodes are validated when built; a rule that b
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import (
     Aggregate,

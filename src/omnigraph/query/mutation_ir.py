@@ -4,10 +4,9 @@ Values are typed and fit their property. A property that an insert leaves out is
 fills in defaults and nulls, and derives ids from keys. An engine needs no tree of the text to run this.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Const, EdgeRef, EntityType, Expr, NodeRef, Now, Parameter, ParamRef, is_predicate, walk
 from omnigraph.query.expr import variables as variables_of

@@ -11,8 +11,8 @@ is found by `= 0.1`.
 import math
 import struct
 import sys
+from dataclasses import dataclass
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.query.expr import Op
 from omnigraph.schema.types import INTEGER_RANGES, Scalar
 

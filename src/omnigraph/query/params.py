@@ -11,10 +11,10 @@ import base64
 import json
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import SupportsIndex, assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import Suggestions
 from omnigraph.query.expr import Parameter

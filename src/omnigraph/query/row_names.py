@@ -1,9 +1,9 @@
 """What names stand for in the `where` of a mutation."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
 from omnigraph.query.expr import Expr, Identity, Meta, Prop

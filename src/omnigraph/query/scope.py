@@ -1,9 +1,9 @@
 """Which variables a block of clauses can see, and what names in its expressions stand for."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span

@@ -1,8 +1,8 @@
 """Values that an insert or update stores: a literal, a parameter or `now()`, in a type that the property holds."""
 
+from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import BoolLiteral, FloatLiteral, IntLiteral, Literal, NullLiteral, StringLiteral
 from omnigraph.lang.print_predicate import expr_text as print_expr

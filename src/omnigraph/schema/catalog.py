@@ -1,12 +1,11 @@
 """The catalog: what a schema declares, checked and resolved. Everything above reads types from here."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 from typing import TypeAlias
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.schema.types import ValueType
 
 Value: TypeAlias = str | int | float | bool | date | datetime | bytes | list["Value"] | tuple["Value", ...] | None

@@ -1,9 +1,9 @@
 """A stored JSON document, read strictly: every value knows its path, and says it when it is not what it must be."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.misfit import Misfit, shown

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.schema.types import EnumOf, ValueType
 
 _LONGEST = 60

@@ -1,9 +1,8 @@
 """The types that a property or parameter can have, and what may be done with each."""
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
-
-from omnigraph.dataclasses_later import dataclass
 
 MAX_VECTOR_SIZE = 65_536
 

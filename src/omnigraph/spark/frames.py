@@ -9,20 +9,19 @@ from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, StringType
 
 from omnigraph.config.allocator import keep_batches
-from omnigraph.schema.types import VectorOf
 from omnigraph.spark.failures import carrying, surfacing
 from omnigraph.spark.scan import Piece, Scan, has_blobs, pieces_of, read_piece
 from omnigraph.storage.dataset import Fragment
 
 _NUMBER = 8
 """What Spark takes a number for, in bytes."""
-_VALUE = 16
-"""What a value takes in a row of Spark, about."""
+_SHORT, _LONG = 16, 64
+"""What a value takes in a row of Spark, at least: a number, and a text or a list."""
 _UNPACKED = 3
 """Rows of Spark are about so many times as large as the files that they are read from."""
-_FLOAT = 4
 _VERY_LARGE = 1 << 50
 
 Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -66,10 +65,13 @@ def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
 
 
 def _nbytes(scan: Scan, fragments: Sequence[Fragment]) -> int:
-    """About how large the rows of a scan are in Spark; never much less, since what is small is sent to every task."""
-    if has_blobs(scan):
-        return _VERY_LARGE  # they lie in files of their own
+    """About how large the rows of a scan are in Spark, rather more than less: what it takes for small, it broadcasts.
+
+    By the files of all columns, read or not. Only texts that are much alike are larger than this says, as they are in
+    Parquet: nothing tells how long they are but themselves.
+    """
+    if has_blobs(scan) or not all(one.nbytes for one in fragments):
+        return _VERY_LARGE  # blobs lie in files of their own, and sizes of files may be unknown
     rows = sum(one.rows - one.deleted for one in fragments)
-    unread = [p.type.size for p in scan.type.properties if p.name not in scan.columns and isinstance(p.type, VectorOf)]
-    stored = sum(one.nbytes for one in fragments) - rows * _FLOAT * sum(unread)
-    return max(rows * _VALUE * len(scan.columns), stored * _UNPACKED)
+    least = sum(_LONG if isinstance(field.dataType, StringType | ArrayType) else _SHORT for field in scan.schema)
+    return max(rows * least, _UNPACKED * sum(one.nbytes for one in fragments))

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.records import Snapshot
@@ -42,7 +44,9 @@ class SparkGraph:
         """The session that everything runs in: the active one, or one that is made when it is first needed."""
         if self._given is None:
             self._given = spark_session()
-        return register(self._given)
+        with suppress(AnalysisException):  # Spark has it for one session of a process; what is here does without
+            register(self._given)
+        return self._given
 
     @property
     def commit_id(self) -> str:

@@ -11,9 +11,9 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError
 from omnigraph.storage.s3_objects import S3Objects

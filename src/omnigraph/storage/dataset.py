@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import lance
 import numpy as np
@@ -9,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.handles import Handles, read_errors
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.requests import counted

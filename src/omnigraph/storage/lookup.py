@@ -1,6 +1,7 @@
 """Committed rows by many keys at once: pushed into Lance while they are few, else by one pass over a column."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import tee
 from typing import TypeAlias
 
@@ -9,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.column_sets import Column, Mask, Positions, is_among, one_array, places_among
 from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
 from omnigraph.storage.key_set import KeySet, places_in_threads

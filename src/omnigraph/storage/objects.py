@@ -2,11 +2,11 @@
 
 import hashlib
 import threading
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from omnigraph.clock import Clock
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 
 

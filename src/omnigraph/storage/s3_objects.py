@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,6 @@ from obstore.exceptions import (
 )
 from obstore.store import S3Store
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.objects import (
     ObjectChangedError,
     ObjectExistsError,

@@ -8,7 +8,7 @@ staged write to another version reuses the first part as it is and computes the 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.handles import rewrite_errors
@@ -261,6 +260,8 @@ def stage_upsert(
     Duplicate ids are DuplicateRowError; of a stream the caller has checked that there are none.
     """
     if isinstance(rows, RowStream):
+        # Of a stream, `keys` are only those that replace a row.
+        assert rows.located is None or len(rows.located.addresses) == len(rows.keys)  # noqa: S101 - each has one
         known = located if rows.located is None else rows.located
         return _staged(table, Change.UPSERT, rows=rows, keys=rows.keys, located=known, witness=witness)
     ids = _whole(rows.column(ID))

@@ -5,6 +5,7 @@ The swap is a strict Lance overwrite: of any number of racers on version V exact
 the same prepared swap again returns the version that it made, so a lost response can be asked about.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 
 import lance
@@ -13,7 +14,6 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.layout import FORMAT, version_file, version_number
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure

@@ -2,9 +2,9 @@
 
 import os
 import re
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.errors import Kind, OmnigraphError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -1,11 +1,12 @@
 """Two tables of bindings as one: every pair, or the pairs whose values are equal or in an order."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.operators.weights import BEYOND, multiplied, total

@@ -1,9 +1,10 @@
 """Neighbour lists as arrays, and the one gather that every hop is made of."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 
 

@@ -1,11 +1,11 @@
 """What predicates read of bindings: columns by variable, fetched at the rows' positions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.predicates import Column, RowValue, column_of, evaluate_over
 from omnigraph.engine.reading import Reading

@@ -1,14 +1,13 @@
 """Rows that are equal: each combination of values gets a number, and one row that stands for it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.operators.weights import sums_by_position
 from omnigraph.engine.output.levels import ordered_ints

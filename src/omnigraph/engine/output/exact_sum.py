@@ -5,11 +5,11 @@ whole multiple of a power of two. It is cut into digits of 32 bits, and the digi
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 
 Ints = NDArray[np.int64]

@@ -1,6 +1,7 @@
 """Values as integers in the same order, so that rows can be compared without looking at values again."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
@@ -9,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Entity, Expr, Identity, Meta, Prop
 from omnigraph.schema.arrow import ID

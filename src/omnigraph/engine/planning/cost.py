@@ -4,9 +4,8 @@ The snapshot and the parameters decide, never what is in memory: the same questi
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.operators.values import conjunction, has_text_match
 from omnigraph.engine.plan import Access
 from omnigraph.engine.reading import Reading

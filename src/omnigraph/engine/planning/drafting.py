@@ -1,11 +1,10 @@
 """Steps of a plan while it is made: what is bound by now, how many rows are expected, what still waits."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.plan import SEED, Close, Compact, Expand, Filter, Merge, Step
 from omnigraph.engine.planning.branches import PlanBlock
 from omnigraph.engine.planning.cost import Costs

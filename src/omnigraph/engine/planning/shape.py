@@ -1,9 +1,8 @@
 """A pattern as the planner sees it: what reads one variable, what joins several, and which parts hang on the rest."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.query.expr import Expr, conjuncts, variables
 from omnigraph.query.ir import Absent, Hop, Pattern
 

@@ -9,6 +9,7 @@ what is distinct is looked at in Python.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
@@ -16,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 import Stemmer
 from numpy.typing import NDArray
-
-from omnigraph.dataclasses_later import dataclass
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[], None]

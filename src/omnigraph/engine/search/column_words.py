@@ -7,13 +7,13 @@ neighbouring parts become one, so that there are never many.
 
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.reading import Reading

@@ -6,12 +6,12 @@ and the centre, and `along` and `across` are the parts of the vector towards its
 for any centres, good or bad; how many vectors it leaves depends on how well they fit. Nothing is approximate.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.search.analysis import Check
 from omnigraph.engine.tables.positions import Layout

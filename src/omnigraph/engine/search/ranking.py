@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
@@ -9,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.analysis import Check, watched

@@ -1,13 +1,13 @@
 """The words of some rows in memory: which rows have a word, how often, and in which order they stand."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.search.analysis import Vocabulary, analyse, stems
 from omnigraph.engine.search.near_words import Spellings

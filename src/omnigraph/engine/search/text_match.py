@@ -6,13 +6,13 @@ is the same.
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.analysis import Check, Word, watched, words

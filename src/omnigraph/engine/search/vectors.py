@@ -8,13 +8,13 @@ depend on how the work was cut.
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.reading import Reading

@@ -1,11 +1,10 @@
 """Adjacency lists of a whole edge table in three arrays: where each node's list starts, neighbours, edges."""
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from omnigraph.dataclasses_later import dataclass
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 

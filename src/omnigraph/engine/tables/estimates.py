@@ -3,9 +3,9 @@
 The table version decides, never what is in memory: a plan is the same in every process.
 """
 
+from dataclasses import dataclass
 from math import prod
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.predicates import Inputs, RowValue, column_of
 from omnigraph.engine.tables.statistics import Statistics, statistics

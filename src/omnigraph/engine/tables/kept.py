@@ -4,9 +4,9 @@ import threading
 import weakref
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 
 T = TypeVar("T")

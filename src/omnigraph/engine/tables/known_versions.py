@@ -1,10 +1,9 @@
 """The versions of tables that reads know: the newest of each branch, and a few of the past."""
 
 from collections import OrderedDict
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from omnigraph.commit.records import Pin, Snapshot
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.tables.table_rows import TableRows
 
 _MOST_TABLES = 1_024

@@ -5,13 +5,13 @@ An append or a delete shifts nobody: a deleted row leaves a hole, and new fragme
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.storage.column_sets import one_array
 from omnigraph.storage.dataset import Fragment
 from omnigraph.storage.plain_arrays import numbers

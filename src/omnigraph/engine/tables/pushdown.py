@@ -3,13 +3,13 @@
 Every way gives the same rows: what an index or a table's own filter lets pass is asked again, exactly.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.predicates import (

@@ -4,13 +4,13 @@ The same rows always give the same statistics, whatever is in memory and in whic
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.tables.table_columns import TableColumns
 from omnigraph.schema.catalog import Value

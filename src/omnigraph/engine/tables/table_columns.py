@@ -1,6 +1,7 @@
 """The columns of one table version, in memory where that pays: read once, shared by every query and branch."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -8,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.tables.column_costs import ColumnCosts

@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.tables.adjacency import Adjacency, Edges, Ints, adjacency, collapsed, patched, position_type
 from omnigraph.engine.tables.positions import Layout

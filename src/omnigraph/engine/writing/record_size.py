@@ -4,13 +4,13 @@ A record is what a row is as a line of graph JSONL. Its blobs have a limit of th
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.engine.json_rows import json_lines
 from omnigraph.engine.writing.blobs import REFERENCE, blob_names
 from omnigraph.schema.arrow import arrow_schema

@@ -1,10 +1,9 @@
 """Which terms can't all be true for one row: `a = 1 and a = 2`, `a > 5 and a < 3`, `a is null and a = 1`."""
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.dataclasses_later import dataclass
 from omnigraph.query.expr import Compare, Const, Expr, In, IsNull, Not, Op
 from omnigraph.query.rules.folding import is_truth
 

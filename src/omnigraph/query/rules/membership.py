@@ -1,6 +1,7 @@
 """`a = 1 or a = 2 or a in [3]` becomes `a in [1, 2, 3]`: one look into an index. Exact in three-valued logic."""
 
-from omnigraph.dataclasses_later import dataclass
+from dataclasses import dataclass
+
 from omnigraph.query.expr import Compare, Const, Expr, In, Op, Or, map_children
 from omnigraph.query.rules.folding import joined
 from omnigraph.schema.catalog import Value
