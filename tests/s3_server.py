@@ -2,16 +2,21 @@
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from moto.s3.models import s3_backends
 from werkzeug.serving import make_server
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 BUCKET = "omnigraph-tests"
 _numbers = count(1)
@@ -24,7 +29,8 @@ def s3_server() -> Iterator[dict[str, str]]:
     It serves S3 and nothing else: moto's own server looks for the service of each request in hundreds of directories.
     """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, create_backend_app("s3"), threaded=True, request_handler=MotoRequestHandler)
+    app = one_at_a_time(create_backend_app("s3"))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
@@ -42,6 +48,19 @@ def s3_server() -> Iterator[dict[str, str]]:
     finally:
         server.shutdown()
         thread.join()
+
+
+def one_at_a_time(app: "WSGIApplication") -> "WSGIApplication":
+    """The app for threads: moto itself lets two requests pass `If-None-Match` for one key, which S3 never does."""
+    working = threading.Lock()
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        # Whoever sends slowly, or dies while sending, keeps nobody waiting.
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        with working:
+            return app({**environ, "wsgi.input": BytesIO(body)}, start_response)
+
+    return answer
 
 
 def options_for(endpoint: str) -> dict[str, str]:
