@@ -3,11 +3,11 @@
 import logging
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import BytesIO
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -35,15 +35,8 @@ def s3_server() -> Iterator[dict[str, str]]:
     thread.start()
     try:
         options = options_for(f"http://{server.host}:{server.port}")
-        client = boto3.client(
-            "s3",
-            endpoint_url=options["aws_endpoint"],
-            region_name=options["aws_region"],
-            aws_access_key_id=options["aws_access_key_id"],
-            aws_secret_access_key=options["aws_secret_access_key"],
-        )
-        client.create_bucket(Bucket=BUCKET)
-        client.close()
+        with closing(plain_client(options)) as client:
+            client.create_bucket(Bucket=BUCKET)
         yield options
     finally:
         server.shutdown()
@@ -72,6 +65,17 @@ def options_for(endpoint: str) -> dict[str, str]:
         "aws_endpoint": endpoint,
         "allow_http": "true",
     }
+
+
+def plain_client(options: dict[str, str]) -> Any:
+    """A client that sends what it is told, unlike ours."""
+    return boto3.client(
+        "s3",
+        endpoint_url=options["aws_endpoint"],
+        region_name=options["aws_region"],
+        aws_access_key_id=options["aws_access_key_id"],
+        aws_secret_access_key=options["aws_secret_access_key"],
+    )
 
 
 def fresh_uri() -> str:

@@ -5,10 +5,10 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import boto3
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.orc as pa_orc
@@ -22,7 +22,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource, expand_inputs, total_bytes
 from omnigraph.schema.accept import load_schema
 from omnigraph.storage.s3_objects import S3Objects
-from s3_server import BUCKET, s3_server
+from s3_server import BUCKET, plain_client, s3_server
 from worlds import FAST, runtime
 
 PEOPLE = pa.table({"name": [f"p{number}" for number in range(50)], "age": pa.array(range(50), pa.int32())})
@@ -49,18 +49,9 @@ def put(storage: dict[str, str], key: str, data: bytes) -> str:
 
 def put_as_it_is(storage: dict[str, str], *keys: str, data: bytes = b"") -> None:
     """Write objects whose keys our own client would tidy up, or refuse."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=storage["aws_endpoint"],
-        region_name=storage["aws_region"],
-        aws_access_key_id=storage["aws_access_key_id"],
-        aws_secret_access_key=storage["aws_secret_access_key"],
-    )
-    try:
+    with closing(plain_client(storage)) as client:
         for key in keys:
             client.put_object(Bucket=BUCKET, Key=key, Body=data)
-    finally:
-        client.close()
 
 
 def file_bytes(ending: str) -> bytes:

@@ -4,9 +4,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import boto3
-
-from s3_server import BUCKET, s3_server
+from s3_server import BUCKET, plain_client, s3_server
 
 WRITERS, KEYS = 4, 25
 
@@ -16,13 +14,7 @@ def test_one_of_many_creates_a_key() -> None:
     between = sys.getswitchinterval()
 
     def create_all(options: dict[str, str]) -> list[int]:
-        client = boto3.client(
-            "s3",
-            endpoint_url=options["aws_endpoint"],
-            region_name=options["aws_region"],
-            aws_access_key_id=options["aws_access_key_id"],
-            aws_secret_access_key=options["aws_secret_access_key"],
-        )
+        client = plain_client(options)
         created = []
         for key in range(KEYS):
             start.wait(60)

@@ -144,6 +144,11 @@ def test_another_session_of_the_process_reads_too(handle: SparkGraph) -> None:
     assert other.sql("select count(*) from Person").collect() == [(3000,)]
 
 
+def test_a_node_type_is_no_edge_type(handle: SparkGraph) -> None:
+    with pytest.raises(og.TypeMissingError, match="no edge type `Person`"):
+        handle.edges("Person")
+
+
 def test_settings_of_an_object_store_are_not_in_a_plan(handle: SparkGraph) -> None:
     frame = handle.table("Person")
 

@@ -36,7 +36,7 @@ from omnigraph.ops.algorithm_call import (
 from omnigraph.ops.load import LoadCall, LoadResult, load
 from omnigraph.ops.load_arguments import load_input
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
+from omnigraph.ops.table import edge_named
 from omnigraph.options import Engine
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_type
@@ -189,9 +189,7 @@ def _weights(values: pa.Array, edge: str, name: str) -> NDArray[np.float64]:
 
 def _subject(view: View, call: AlgorithmCall, algorithm: Algorithm) -> Subject:
     catalog = view.catalog
-    edge = catalog.edge(call.edge)
-    if edge is None:
-        raise TypeMissingError(call.edge, closest(call.edge, list(catalog.edges)))
+    edge = edge_named(catalog, call.edge)
     if edge.source != edge.target:
         raise MixedEndsError(edge.name, edge.source, edge.target)
     node = catalog.nodes[edge.source]

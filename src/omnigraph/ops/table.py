@@ -6,22 +6,31 @@ from omnigraph.lang.suggest import closest
 from omnigraph.ops.arguments import check_text
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
+from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.storage.handles import PinnedDataset
 
 
 class TypeMissingError(OmnigraphError):
-    """The schema has no type of that name; `near` is the one that was likely meant."""
+    """The schema has no type of that name, or no edge type; `near` is the one that was likely meant."""
 
     kind = Kind.NOT_FOUND
     code = "type_not_found"
 
-    def __init__(self, name: str, near: str | None) -> None:
-        super().__init__(name, near)
-        self.name, self.near = name, near
+    def __init__(self, name: str, near: str | None, wanted: str = "type") -> None:
+        super().__init__(name, near, wanted)
+        self.name, self.near, self.wanted = name, near, wanted
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ""
-        return f"the graph has no type `{self.name}`{way_out}"
+        return f"the graph has no {self.wanted} `{self.name}`{way_out}"
+
+
+def edge_named(catalog: Catalog, name: str) -> EdgeType:
+    """The edge type of that name, in any case, or TypeMissingError."""
+    found = catalog.edge(name)
+    if found is None:
+        raise TypeMissingError(name, closest(name, catalog.edges), "edge type")
+    return found
 
 
 def pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> PinnedDataset:

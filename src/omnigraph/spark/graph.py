@@ -12,13 +12,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.records import Snapshot
-from omnigraph.lang.suggest import closest
 from omnigraph.ops.arguments import BadArgumentError, check_max_errors, chosen
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, ExportTargetError
 from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
 from omnigraph.ops.load_arguments import TypedData, load_input
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
+from omnigraph.ops.table import edge_named
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.export import export_on_spark
@@ -83,10 +82,7 @@ class SparkGraph:
 
     def edges(self, type_name: str, *, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
         """The edges of a type: `id`, `src`, `dst` and its properties. Otherwise as `table`."""
-        found = self._catalog.edge(type_name)
-        if found is None:
-            raise TypeMissingError(type_name, closest(type_name, self._catalog.edges))
-        return self._frame(found, columns, where)
+        return self._frame(edge_named(self._catalog, type_name), columns, where)
 
     def sql(self, text: str) -> DataFrame:
         """The answer of a SQL statement, in which every type is a table of this state.
