@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from naive_load import Given, Kind, Model, Row
 from omnigraph.ops.load import LoadError
 from omnigraph.storage.column_sets import are_equal, is_among, places_among, ranks, repeats, tally
 from omnigraph.storage.hashing import Hashes, Texts
-from omnigraph.storage.key_set import KeySet, places_in_threads
+from omnigraph.storage.key_set import KeySet, hits_in_each, one_behind_another
 
 SCHEMA = """
 node N { k: String @key  u: I64?  v: String?  r: I64  @unique(u) @unique(v, r) }
@@ -159,13 +160,32 @@ def test_keys_are_found_in_every_block_of_a_long_column(is_rarely_hit: bool) -> 
     assert found.tolist() == wanted
 
 
-def test_threads_give_the_places_of_every_column_in_turn() -> None:
-    keys = KeySet(pa.array([f"n{number}" for number in range(0, 500, 3)]))
+@pytest.mark.parametrize("is_rarely_hit", [False, True])
+def test_the_hits_of_every_column_come_in_turn(is_rarely_hit: bool) -> None:
+    keys = KeySet(pa.array([f"n{number}" for number in range(0, 500, 3)]), is_rarely_hit=is_rarely_hit)
     given = [pa.array([f"n{first + number}" for number in range(7)]) for first in range(0, 300, 7)]
 
-    found = list(places_in_threads(iter(given), keys))
+    found = list(hits_in_each(one_behind_another(iter(given)), keys))
 
-    assert [one.tolist() for one in found] == [keys.places(one).tolist() for one in given]
+    assert [one.start for one in found] == list(range(0, 300, 7))
+    assert [one.column for one in found] == given
+    numbers = [(one.start + one.rows).tolist() for one in found]
+    assert numbers == [[number for number in range(first, first + 7) if number % 3 == 0] for first in range(0, 300, 7)]
+    assert [one.places.tolist() for one in found] == [[number // 3 for number in part] for part in numbers]
+
+
+@pytest.mark.parametrize("size", range(21))
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])
+def test_keys_that_are_all_as_long_are_found(size: int, type_: pa.DataType) -> None:
+    words = ["".join(letters) for letters in product("ab", repeat=min(size, 5))]
+    texts = [("-" * size + word)[-size:] if size else "" for word in words]
+    texts += [text[::-1] for text in texts]
+    keys = list(dict.fromkeys(texts[::2]))
+    wanted = [keys.index(text) if text in keys else -1 for text in texts[3:]]
+
+    for is_rarely_hit in (False, True):
+        column = pa.array(texts, type_).slice(3)
+        assert KeySet(pa.array(keys, type_), is_rarely_hit=is_rarely_hit).places(column).tolist() == wanted
 
 
 @given(few_keys, columns)

@@ -60,10 +60,16 @@ def by_scan(table: Table, positions: list[int], columns: tuple[str, ...]) -> lis
 
 @given(positions=st.lists(st.integers(0, 18), max_size=30), columns=st.permutations([*COLUMNS, "later"]))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_rows_in_any_order_are_those_of_a_scan(table: Table, positions: list[int], columns: list[str]) -> None:
+@pytest.mark.parametrize("few", [0, 1_000])
+def test_any_rows_in_any_order_are_those_of_a_scan(
+    few: int, table: Table, positions: list[int], columns: list[str]
+) -> None:
     asked = tuple(columns[:4])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("omnigraph.storage.taking.FEW", few)
+        patched.setattr("omnigraph.storage.taking.ADDRESSES_AT_ONCE", 4)
 
-    found = table.take(positions, asked)
+        found = table.take(positions, asked)
 
     assert found.schema.names == list(asked)
     assert found.to_pylist() == by_scan(table, positions, asked)

@@ -15,6 +15,7 @@ from omnigraph.schema.arrow import identity_from_arrow
 from omnigraph.schema.catalog import UNASSIGNED
 from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of, repeated
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table
+from omnigraph.storage.deletions import all_living
 from omnigraph.storage.plain_arrays import array_of
 
 Fills = Mapping[str, pa.Scalar | None]
@@ -95,8 +96,7 @@ def offsets_in(table: Table, fragment: Fragment) -> Positions:
     """Where the living rows of a fragment lie in it, in order; no column is read."""
     if not fragment.deleted:
         return np.arange(fragment.rows, dtype=np.int64)
-    addresses = np.asarray(table.living_addresses([fragment.number]).to_numpy(), np.uint64)
-    return (addresses & _OFFSETS).astype(np.int64)
+    return all_living(table.deleted_offsets([fragment.number])[0], fragment.rows)
 
 
 def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = None) -> pa.Table:
@@ -105,7 +105,7 @@ def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = 
     Where rows were deleted, Lance walks a fragment for each row that it is asked for: there, and where rows lie close
     together, runs of rows are read.
     """
-    fragments, starts = table.fragments(), table.living_starts()
+    fragments, starts = table.fragments(), table.places().starts
     at = np.searchsorted(starts, positions, side="right") - 1
     asked = np.unique(at)
     if not any(fragments[number].deleted for number in asked) and not _is_dense(positions):
@@ -168,7 +168,7 @@ class _LaidOut:
 
 def _laid_out(table: Table, at: int) -> _LaidOut:
     """One of the fragments of a version."""
-    return _LaidOut(table.fragments()[at], int(table.living_starts()[at]))
+    return _LaidOut(table.fragments()[at], int(table.places().starts[at]))
 
 
 def _names(fragment: Fragment, fills: Fills | None) -> Sequence[object]:

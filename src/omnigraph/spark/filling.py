@@ -21,8 +21,8 @@ from omnigraph.spark.locating import REPEATED, Group, Places
 from omnigraph.spark.piece_incoming import PieceIncoming, pieces_of
 from omnigraph.spark.pieces import Piece
 from omnigraph.spark.type_writers import TypeWriters
+from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import Mask
-from omnigraph.storage.lookup import Addresses
 from omnigraph.storage.staging import deletion_files, taken_away
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.storage.column_sets import is_among
-from omnigraph.storage.dataset import ADDRESS, Fragment, Table
+from omnigraph.storage.dataset import Fragment, Table
 
 ID = "id"
-_OFFSETS = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ def changes_between(before: Table, after: Table, columns: Sequence[str]) -> Chan
     for files, one in old.items():
         other = new.get(files)
         if other is not None and other.deletions != one.deletions:
-            gone += _alive_only_in(before, one, _alive(after, other), names)
-            come += _alive_only_in(after, other, _alive(before, one), names)
+            gone += _alive_only_in(before, one, after, other, names)
+            come += _alive_only_in(after, other, before, one, names)
     schema = pa.schema([after.schema.field(name) for name in names])
     return Changes(_table(come, schema), _table(gone, schema))
 
@@ -50,21 +49,16 @@ def _rows(table: Table, fragments: Sequence[Fragment], names: Sequence[str]) -> 
         yield from table.batches(names, fragments=[one.number for one in fragments])
 
 
-def _alive(table: Table, fragment: Fragment) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    return np.asarray(table.living_addresses([fragment.number]).to_numpy(), np.uint64) & _OFFSETS
-
-
 def _alive_only_in(
-    table: Table, fragment: Fragment, elsewhere: np.ndarray[tuple[int], np.dtype[np.uint64]], names: Sequence[str]
+    table: Table, fragment: Fragment, other: Table, there: Fragment, names: Sequence[str]
 ) -> list[pa.RecordBatch]:
     """The rows of a fragment that the other version of it has deleted."""
-    found: list[pa.RecordBatch] = []
-    for batch in table.batches(names, fragments=[fragment.number], with_address=True):
-        offsets = np.asarray(batch.column(ADDRESS).to_numpy(), np.uint64) & _OFFSETS
-        is_only_here = ~np.isin(offsets, elsewhere)
-        if is_only_here.any():
-            found.append(batch.filter(pa.array(is_only_here)).select(list(names)))
-    return found
+    own, others = table.deleted_offsets([fragment.number])[0], other.deleted_offsets([there.number])[0]
+    offsets = np.setdiff1d(others, own, assume_unique=True).astype(np.uint64)
+    if not len(offsets):
+        return []
+    addresses = np.uint64(fragment.number) << np.uint64(32) | offsets
+    return list(table.take(pa.array(table.places().positions(addresses)), names).to_batches())
 
 
 def _table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

@@ -1,17 +1,21 @@
 """A table at its pin: scans, look-ups, counts, index coverage. Immutable, so every answer is of one version."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import lance
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.handles import Handles, read_errors
+from omnigraph.storage.addresses import Places
+from omnigraph.storage.column_sets import Positions
+from omnigraph.storage.deletions import DeletionsError, offsets_in
+from omnigraph.storage.handles import Handles, PinUnreadableError, read_errors
 from omnigraph.storage.key_set import KeySet
+from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.requests import counted
 from omnigraph.storage.taking import rows_taken
 
@@ -21,6 +25,8 @@ ROW_NUMBER = "_rowid"
 """The column of the numbers that rows keep when they are moved, and lose when they are written anew."""
 MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
+_READ_AT_ONCE = 8
+"""How many deletion files are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Table:
     def __init__(self, handles: Handles, path: str, version: int) -> None:
         self.handles, self.path, self.version = handles, path, version
         self._fragments: tuple[Fragment, ...] | None = None
-        self._starts: npt.NDArray[np.int64] | None = None
+        self._places: Places | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.path!r}, {self.version})"
@@ -163,7 +169,7 @@ class Table:
         with self._reading():
             if any(fragment.deleted for fragment in self.fragments()):
                 scanned = [name for name in names if name == ADDRESS or is_blob(dataset.schema.field(name))]
-                found = rows_taken(dataset, np.asarray(wanted.to_numpy(), np.int64), names, scanned)
+                found = rows_taken(dataset, np.asarray(wanted.to_numpy(), np.int64), names, scanned, self.places())
                 if found is not None:
                     return found
             return dataset.take(wanted, columns=names)
@@ -211,12 +217,14 @@ class Table:
             self._fragments = tuple(_described(fragment.metadata) for fragment in dataset.get_fragments())
         return self._fragments
 
-    def living_starts(self) -> npt.NDArray[np.int64]:
-        """The position of the first living row of each fragment, among all that live; needs no request."""
-        if self._starts is None:
-            living = [fragment.rows - fragment.deleted for fragment in self.fragments()]
-            self._starts = np.concatenate(([0], np.cumsum(living, dtype=np.int64)))[: len(living)]
-        return self._starts
+    def places(self) -> Places:
+        """Where its rows lie; needs no request until rows are looked for in a fragment that has deleted ones."""
+        if self._places is None:
+            fragments = self.fragments()
+            living = [one.rows - one.deleted for one in fragments]
+            numbers, deleted = [one.number for one in fragments], [one.deleted for one in fragments]
+            self._places = Places(numbers, living, deleted, self.deleted_offsets)
+        return self._places
 
     def field_number(self, column: str) -> int:
         """The number of a column, which it keeps when it is renamed and which no other column gets."""
@@ -239,12 +247,24 @@ class Table:
             for batch in scanner.to_batches():
                 yield batch.column(column)
 
-    def living_addresses(self, fragments: Sequence[int]) -> pa.ChunkedArray:
-        """The addresses of the rows of these fragments that are not deleted: `fragment << 32 | offset`, in order."""
+    def deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
+        """For each of these fragments the offsets of its deleted rows, ascending; it costs what was deleted."""
         dataset = self.handles.open(self.path, self.version)
-        with self._reading():
-            found = dataset.scanner(columns=[], fragments=self._named(fragments), with_row_address=True).to_table()
-        return found.column(ADDRESS)
+        by_number = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
+        chosen = [by_number[number] for number in fragments]
+        with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="omnigraph-deletions") as threads:
+            return list((threads.map if len(chosen) > 1 else map)(self._deleted, chosen))
+
+    def _deleted(self, metadata: lance.FragmentMetadata) -> Positions:
+        file = metadata.deletion_file
+        if file is None:
+            return np.empty(0, np.int64)
+        try:
+            data = self.handles.store.objects.get(f"{self.path}/{file.path(metadata.id)}").data
+            return offsets_in(data, metadata.num_deletions, is_bitmap=file.file_type == "bitmap")
+        except (ObjectMissingError, DeletionsError) as error:
+            reason = f"{file.path(metadata.id)}: {error}"
+            raise self.handles.explain(PinUnreadableError(self.path, self.version, reason)) from error
 
     def _named(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
         dataset = self.handles.open(self.path, self.version)

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from lance.file import LanceFileReader
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
 from omnigraph.storage.layout import detached_file, is_detached, version_file, version_number
-from omnigraph.storage.lookup import Addresses
 from omnigraph.storage.objects import ObjectInfo, StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.pinned_files import PinnedFiles, version_parts
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_failure
@@ -213,7 +213,7 @@ def deletion_faults(table: Table) -> list[Fault]:
         key = f"{table.path}/{deletion_path(metadata.to_json())}"
         try:
             with damage_of(key):
-                living = len(table.living_addresses([fragment.number]))
+                living = sum(len(one) for one in table.batches([], fragments=[fragment.number], with_address=True))
         except DamagedError as error:
             faults.append(Fault(kind=FaultKind.UNREADABLE, place=key, reason=error.reason))
             continue

@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, starmap
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,14 @@ import pyarrow.compute as pc
 from omnigraph.storage.column_sets import Mask, Positions, mask_of
 from omnigraph.storage.hashing import BLOCK_ROWS, HASHED_BYTES, Hashes, Texts, longest_text
 
-_THREADS = 4
+_THREADS = 2
+"""More of them wait for each other: a block is some thirty short steps, each of which asks for the interpreter."""
 _NOWHERE = -1
+_NONE = np.empty(0, np.int64)
 _FREE = np.uint64(0)
 _HALF, _PLACE = np.uint64(32), np.uint64(0xFFFF_FFFF)
 """A slot is half of a hash, and behind it a position counted from 1, so that no slot in use is 0."""
-_SIEVE_ROOM = 16
+_SIEVE_ROOM = 32
 """How many places, at least, a sieve has for each key."""
 PACKED_BYTES = 256 * 1024 * 1024
 """How much memory the words of all keys may take; beyond it, keys are compared by Arrow."""
@@ -60,20 +63,35 @@ class KeySet:
     def __len__(self) -> int:
         return len(self._keys)
 
+    @property
+    def is_sieved(self) -> bool:
+        """Whether most values that are no keys are told quickly."""
+        return self._sieve is not None
+
     def places(self, values: pa.Array) -> Positions:
         """For each value the position of the equal key, or -1; a null has none."""
+        if self._sieve is None and not values.null_count and len(self._keys):
+            return self._found_in_blocks(values)
         found = np.full(len(values), _NOWHERE, np.int64)
+        rows, places = self.hits(values)
+        found[rows] = places
+        return found
+
+    def hits(self, values: pa.Array) -> tuple[Positions, Positions]:
+        """The positions of the values that are keys, ascending, and for each that of the equal key."""
         if not len(self._keys) or not len(values):
-            return found
+            return _NONE, _NONE
         if values.null_count:
-            found[np.flatnonzero(values.is_valid())] = self.places(values.drop_null())
-            return found
+            rows, places = self.hits(values.drop_null())
+            return np.flatnonzero(values.is_valid())[rows], places
         left = None if self._sieve is None else self._sieve.left(values)
         if left is not None and 2 * len(left) < len(values):
-            if len(left):
-                found[left] = self._found_in_blocks(values.take(pa.array(left)))
-            return found
-        return self._found_in_blocks(values)
+            places = self._found_in_blocks(values.take(pa.array(left)))
+            is_hit = places >= 0
+            return left[is_hit], places[is_hit]
+        places = self._found_in_blocks(values)
+        rows = np.flatnonzero(places >= 0)
+        return rows, places[rows]
 
     def _found_in_blocks(self, values: pa.Array) -> Positions:
         found = np.empty(len(values), np.int64)
@@ -150,7 +168,7 @@ class KeySet:
 
 
 class _Sieve:
-    """Tells of most values that are no keys, by little more than a look at their ends."""
+    """Tells of most values that are no keys, by no more than a look at their ends."""
 
     def __init__(self, keys: int) -> None:
         bits = max(int(_SIEVE_ROOM * keys).bit_length(), 4)
@@ -178,12 +196,44 @@ def _has_equal(hashes: Hashes) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def places_in_threads(columns: Iterable[pa.Array], keys: KeySet) -> Iterator[Positions]:
-    """For each column in turn the `places` of its values; some columns are worked on at once."""
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Which values of a column are keys."""
+
+    start: int
+    """The position of the column's first value among all that were asked for."""
+    column: pa.Array
+    rows: Positions
+    """The positions of these values in the column, ascending."""
+    places: Positions
+    """For each of them the position of the equal key."""
+
+
+def hits_in_each(columns: Iterable[tuple[int, pa.Array]], keys: KeySet) -> Iterator[Hits]:
+    """For each column, given with the position of its first value, those of its values that are keys; in order.
+
+    Threads work on some columns at once, but not where most values are told by a look at their ends: that is quicker
+    than handing it over.
+    """
+
+    def of(start: int, column: pa.Array) -> Hits:
+        return Hits(start, column, *keys.hits(column))
+
+    given = iter(columns)
+    if keys.is_sieved:
+        yield from starmap(of, given)
+        return
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="omnigraph-keys") as pool:
-        given = iter(columns)
-        waiting = deque(pool.submit(keys.places, one) for one in islice(given, 2 * _THREADS))
+        waiting = deque(pool.submit(of, *one) for one in islice(given, 2 * _THREADS))
         while waiting:
             done = waiting.popleft().result()
-            waiting.extend(pool.submit(keys.places, one) for one in islice(given, 1))
+            waiting.extend(pool.submit(of, *one) for one in islice(given, 1))
             yield done
+
+
+def one_behind_another(columns: Iterable[pa.Array]) -> Iterator[tuple[int, pa.Array]]:
+    """Each column with the position of its first value."""
+    start = 0
+    for column in columns:
+        yield start, column
+        start += len(column)

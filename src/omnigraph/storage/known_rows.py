@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from omnigraph.storage.column_sets import Column, is_among, one_array
 from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
-from omnigraph.storage.lookup import Addresses, Located, ids_there, rows_with
+from omnigraph.storage.lookup import Located, ids_there, rows_with
 from omnigraph.storage.plain_arrays import numbers
 
 ID = "id"
@@ -20,7 +20,7 @@ class KnownRows:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._asked = self._found = _NONE
-        self._addresses: Addresses = np.empty(0, np.uint64)
+        self._addresses = np.empty(0, np.uint64)
 
     def note(self, rows: pa.Table) -> None:
         """Rows that were read with their ids and addresses."""

@@ -2,23 +2,19 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import tee
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import Column, Mask, Positions, is_among, one_array, places_among
 from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
-from omnigraph.storage.key_set import KeySet, places_in_threads
+from omnigraph.storage.key_set import KeySet, hits_in_each
 from omnigraph.storage.plain_arrays import numbers
 
-Addresses: TypeAlias = npt.NDArray[np.uint64]
-
 ID = "id"
-SCANNED_ROWS = 65_536
+SCANNED_ROWS = 131_072
 KEYS_AT_ONCE = 4_000_000
 """More keys are looked up in several passes, because what finds them takes about a hundred bytes for each."""
 _RARE, _SIEVED_KEYS = 4, 1_000_000
@@ -39,7 +35,7 @@ class Existing:
         """The address of each committed row, by its number here."""
         if self._found is not None:
             return numbers(one_array(self._found.column(ADDRESS)))
-        return addresses_at(self._table, self._positions if self._positions is not None else np.empty(0, np.int64))
+        return self._table.places().addresses(self._positions if self._positions is not None else np.empty(0, np.int64))
 
     def located(self, rows: Mask) -> "Located":
         """Where the committed rows lie of some of the other rows, each of which has one."""
@@ -99,13 +95,10 @@ def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
     known = 0
     for first in range(0, rows, KEYS_AT_ONCE):
         some = wanted.slice(first, KEYS_AT_ONCE)
-        starts, columns = tee(_overlapping(table, some))
-        every = places_in_threads((column for _, column in columns), _key_set(table, some))
-        for (start, _), places in zip(starts, every, strict=True):
-            hits = np.flatnonzero(places >= 0)
-            at[first + places[hits]] = known + np.arange(len(hits))
-            positions.append(start + hits)
-            known += len(hits)
+        for hits in hits_in_each(_overlapping(table, some), _key_set(table, some)):
+            at[first + hits.places] = known + np.arange(len(hits.rows))
+            positions.append(hits.start + hits.rows)
+            known += len(hits.rows)
     return Existing(table, at, np.concatenate(positions) if positions else np.empty(0, np.int64))
 
 
@@ -117,9 +110,8 @@ def ids_there(table: Table, ids: Column) -> pa.Array:
     wanted = one_array(ids)
     if len(wanted) <= MAX_PUSHED_KEYS:
         return one_array(table.matching(ID, wanted, [ID]).column(ID))
-    found, columns = tee(column for _, column in _overlapping(table, wanted))
-    every = places_in_threads(columns, _key_set(table, wanted))
-    parts = [column.filter(pa.array(places >= 0)) for column, places in zip(found, every, strict=True)]
+    every = hits_in_each(_overlapping(table, wanted), _key_set(table, wanted))
+    parts = [hits.column.take(pa.array(hits.rows)) for hits in every]
     return pa.concat_arrays(parts) if parts else nothing
 
 
@@ -133,38 +125,6 @@ def rows_with(table: Table, column: str, keys: Column, columns: Sequence[str]) -
         return table.matching(column, wanted, names).select(list(columns))
     found = table.scan(names)
     return found.filter(pa.array(is_among(found.column(column), wanted))).select(list(columns))
-
-
-def addresses_at(table: Table, positions: Positions) -> Addresses:
-    """The addresses of the rows at these positions among those that live."""
-    fragments = table.fragments()
-    starts = np.cumsum([0, *(one.rows - one.deleted for one in fragments)])
-    at = np.searchsorted(starts, positions, side="right") - 1
-    offsets = (positions - starts[at]).astype(np.uint64)
-    numbers = np.array([one.number for one in fragments], np.uint64)
-    addresses: Addresses = numbers[at] << np.uint64(32) | offsets if len(positions) else offsets
-    for number in np.unique(at):
-        if fragments[number].deleted:  # deleted rows leave holes, so the offset is not the position
-            mine = at == number
-            living = table.living_addresses([fragments[number].number]).to_numpy()
-            addresses[mine] = living[offsets[mine].astype(np.int64)]
-    return addresses
-
-
-def positions_at(table: Table, addresses: Addresses) -> Positions:
-    """The inverse of `addresses_at`, for rows that live."""
-    fragments = table.fragments()
-    starts = np.cumsum([0, *(one.rows - one.deleted for one in fragments)])
-    places = {one.number: place for place, one in enumerate(fragments)}
-    numbers, back = np.unique(addresses >> np.uint64(32), return_inverse=True)
-    at = np.array([places[int(number)] for number in numbers], np.int64)[back]
-    offsets = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    for place in np.unique(at):
-        if fragments[place].deleted:
-            mine = at == place
-            living = np.asarray(table.living_addresses([fragments[place].number]).to_numpy(), np.uint64)
-            offsets[mine] = np.searchsorted(living, addresses[mine])
-    return np.asarray(starts[at] + offsets, np.int64)
 
 
 def _key_set(table: Table, wanted: pa.Array) -> KeySet:

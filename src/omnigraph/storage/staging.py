@@ -21,10 +21,11 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import KEYS_AT_ONCE, Addresses, Located, existing
+from omnigraph.storage.lookup import KEYS_AT_ONCE, Located, existing
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.written_rows import staged_batches
 

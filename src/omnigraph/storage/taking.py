@@ -1,7 +1,8 @@
 """Rows by their positions, also where rows were deleted.
 
 Once a fragment has deleted rows, `take` of the whole dataset walks it from its start for every row that is asked for:
-2,000 rows out of 200,000 took 8 s of a core. The fragment itself, asked for the same rows, took 7 ms.
+2,000 rows out of 200,000 took 8 s of a core. The fragment itself, asked for the same rows, took 7 ms; but it takes the
+longer for each row, the more were deleted. Many rows are asked for by their addresses, which is the same for all.
 """
 
 from collections.abc import Sequence
@@ -11,41 +12,73 @@ import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceFragment
 
+from omnigraph.storage.addresses import Addresses, Places
 from omnigraph.storage.column_sets import Positions
 
 _ADDRESS = "_rowaddr"  # as in storage/dataset.py, which asks here
 _AT_ONCE = 8
 """How many fragments are asked at a time."""
+FEW = 1_000
+"""Up to so many rows, fragments are asked: nothing has to be known of what was deleted."""
+ADDRESSES_AT_ONCE, _THREADS = 5_000, 2
+"""Lance reads a filter of that length as quickly as it finds the rows."""
 
 
 def rows_taken(
-    dataset: LanceDataset, positions: Positions, columns: Sequence[str], scanned: Sequence[str]
+    dataset: LanceDataset,
+    positions: Positions,
+    columns: Sequence[str],
+    scanned: Sequence[str],
+    places: Places,
 ) -> pa.Table | None:
     """The rows at these positions among those that live, in that order; None where `take` of the dataset is as good.
 
     `scanned` are those of the columns that a fragment can't be asked for at some places: blobs, of which descriptions
-    are taken, and addresses. They are read whole, a few bytes for each row.
+    are taken, and addresses.
     """
-    fragments = dataset.get_fragments()
-    starts = np.cumsum([0, *(one.metadata.num_rows for one in fragments)])
-    has_holes = np.array([bool(one.metadata.num_deletions) for one in fragments], np.bool_)
-    if not len(positions) or positions.min() < 0 or positions.max() >= starts[-1]:
+    if not len(positions) or positions.min() < 0 or positions.max() >= places.starts[-1]:
         return None  # what is wrong with them is told by the dataset
     wanted, back = np.unique(positions, return_inverse=True)
-    at = np.searchsorted(starts, wanted, side="right") - 1
-    is_holed = has_holes[at]
+    at = places.fragments_of(wanted)
+    is_holed = np.array([bool(count) for count in places.deleted], np.bool_)[at]
     if not is_holed.any():
         return None
+    if np.count_nonzero(is_holed) > FEW:
+        return _at_addresses(dataset, places.addresses(wanted), columns).take(pa.array(back))
     parts: list[pa.Table] = []
     if not is_holed.all():
         parts.append(dataset.take(pa.array(wanted[~is_holed]), columns=list(columns)))
-    asked = [(fragments[number], wanted[at == number] - starts[number]) for number in np.unique(at[is_holed]).tolist()]
+    fragments = dataset.get_fragments()
+    asked = [
+        (fragments[number], wanted[at == number] - places.starts[number]) for number in np.unique(at[is_holed]).tolist()
+    ]
     with ThreadPoolExecutor(min(_AT_ONCE, len(asked)), thread_name_prefix="take") as threads:
         parts += threads.map(lambda one: _of_one(dataset, one[0], one[1], columns, scanned), asked)
     order = np.concatenate([np.flatnonzero(~is_holed), np.flatnonzero(is_holed)])
-    places = np.empty(len(wanted), np.int64)
-    places[order] = np.arange(len(wanted))
-    return pa.concat_tables(parts).take(pa.array(places[back]))
+    placed = np.empty(len(wanted), np.int64)
+    placed[order] = np.arange(len(wanted))
+    return pa.concat_tables(parts).take(pa.array(placed[back]))
+
+
+def _at_addresses(dataset: LanceDataset, addresses: Addresses, columns: Sequence[str]) -> pa.Table:
+    """The rows at these addresses, ascending."""
+
+    def some(start: int) -> pa.Table:
+        asked = addresses[start : start + ADDRESSES_AT_ONCE]
+        scanner = dataset.scanner(
+            columns=[name for name in columns if name != _ADDRESS],
+            filter=f"{_ADDRESS} in ({', '.join(map(str, asked.tolist()))})",
+            with_row_address=True,
+        )
+        found = scanner.to_table()
+        there = found.column(_ADDRESS).to_numpy()
+        if not np.array_equal(there, asked):
+            found = found.take(pa.array(np.argsort(there)))
+        return found
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="take") as threads:
+        parts = list(threads.map(some, range(0, len(addresses), ADDRESSES_AT_ONCE)))
+    return pa.concat_tables(parts).select(list(columns))
 
 
 def _of_one(

@@ -13,7 +13,7 @@ from omnigraph.engine.writing.violations import quoted, shown_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.storage.column_sets import Mask, is_among, one_array
-from omnigraph.storage.key_set import KeySet, places_in_threads
+from omnigraph.storage.key_set import KeySet, hits_in_each, one_behind_another
 from omnigraph.storage.lookup import ids_there
 
 ENDS = ((SRC, "from"), (DST, "to"))
@@ -67,10 +67,9 @@ def _nodes_there(batch: Batch, node: NodeType, rows: Incoming, column: str) -> t
 
 def _mark(is_there: Mask, keys: KeySet, rows: Incoming, column: str) -> None:
     """Note the edges whose end is one of the keys."""
-    start = 0
-    for places in places_in_threads((batch.column(0) for batch in rows.spooled.batches([column])), keys):
-        is_there[start : start + len(places)] |= places >= 0
-        start += len(places)
+    columns = one_behind_another(batch.column(0) for batch in rows.spooled.batches([column]))
+    for hits in hits_in_each(columns, keys):
+        is_there[hits.start + hits.rows] = True
 
 
 def _elsewhere(is_there: Mask, rows: Incoming, column: str) -> pa.Array:

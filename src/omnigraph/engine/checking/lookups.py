@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.tables.wanted_indexes import BITMAP, BTREE, INVERTED, LABEL_LIST
+from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import one_array
 from omnigraph.storage.dataset import ADDRESS, Table
 from omnigraph.storage.index_staging import StoredIndex
 from omnigraph.storage.inspection import found_by_index, found_by_label, found_by_vector, found_by_word, load_index
-from omnigraph.storage.lookup import Addresses
 from omnigraph.storage.upkeep import VECTOR_INDEX
 
 _T = TypeVar("_T")

@@ -7,9 +7,9 @@ from omnigraph.engine.differences import Differences, rows_at
 from omnigraph.engine.merging.sides import SideChanges, Version
 from omnigraph.engine.merging.three_way import RowMerge
 from omnigraph.schema.arrow import ID
+from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import Positions, is_among, one_array, places_among
 from omnigraph.storage.dataset import Table
-from omnigraph.storage.lookup import Addresses, addresses_at, positions_at
 
 _SHIFT, _OFFSETS = np.uint64(32), np.uint64(0xFFFFFFFF)
 
@@ -33,10 +33,10 @@ def addresses_of(
     is_found = np.zeros(len(ids), np.bool_)
     if mine is not None:
         own = np.concatenate([mine.inserted, mine.later])
-        _look_up(ids, _ids(kept.table, own), addresses_at(kept.table, own), found, is_found)
+        _look_up(ids, _ids(kept.table, own), kept.table.places().addresses(own), found, is_found)
     if base is not None and theirs is not None and base.table.path == kept.table.path:
         before = np.concatenate([theirs.deleted, theirs.earlier])
-        moved, is_there = _moved(base.table, kept.table, addresses_at(base.table, before))
+        moved, is_there = _moved(base.table, kept.table, base.table.places().addresses(before))
         _look_up(ids, _ids(base.table, before[is_there]), moved[is_there], found, is_found)
     return found if is_found.all() else None
 
@@ -45,7 +45,7 @@ def rows_of(kept: Version, ids: pa.Array, addresses: Addresses | None) -> pa.Tab
     """Rows of the kept side by their ids: from where they lie, if that is known, else looked up."""
     if addresses is None:
         return kept.table.matching(ID, ids, kept.table.schema.names)
-    return rows_at(kept.table, positions_at(kept.table, addresses))
+    return rows_at(kept.table, kept.table.places().positions(addresses))
 
 
 def _ids(table: Table, positions: Positions) -> pa.Array:

@@ -16,7 +16,6 @@ from omnigraph.schema.catalog import AnyType, EdgeType, Property
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.column_sets import Mask, Positions, are_equal, one_array, places_among, repeated
 from omnigraph.storage.dataset import ADDRESS, Table
-from omnigraph.storage.lookup import addresses_at
 
 TAKEN = 1
 """What `given` says in the reference to a blob of the table that rows are taken from; of one's own it is null."""
@@ -230,7 +229,7 @@ class Shape:
             found = table.matching(ID, ids, [ID, *names], with_address=True)
             return found.take(pa.array(places_among(ids, found.column(ID))))
         known = rows_at(table, self.places, [ID]).column(ID)
-        addresses = addresses_at(table, self.places)[places_among(ids, known)]
+        addresses = table.places().addresses(self.places)[places_among(ids, known)]
         return rows.select([ID, *names]).append_column(ADDRESS, pa.array(addresses))
 
 

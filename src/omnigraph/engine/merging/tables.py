@@ -27,8 +27,9 @@ from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import quoted
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
+from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import is_among, one_array
-from omnigraph.storage.lookup import Addresses, rows_with
+from omnigraph.storage.lookup import rows_with
 from omnigraph.storage.schema_staging import NewColumns
 
 

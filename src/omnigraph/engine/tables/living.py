@@ -1,6 +1,5 @@
 """Which rows of a table version live: the others were deleted, or replaced by rows that stand elsewhere."""
 
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -75,12 +74,7 @@ class Living:
                 self._kept.put(self._deletions_key(fragment), deleted, deleted.nbytes)
 
     def _offsets(self, fragments: list[Fragment]) -> list[NDArray[np.int64]]:
-        layout = Layout(tuple(fragments))
-        addresses = self._table.living_addresses([fragment.number for fragment in fragments])
-        gone = np.ones(layout.size, np.bool_)
-        gone[layout.at_addresses(addresses)] = False
-        starts = layout.starts.tolist()
-        return [frozen(np.flatnonzero(gone[start:end])) for start, end in pairwise(starts)]
+        return [frozen(one) for one in self._table.deleted_offsets([fragment.number for fragment in fragments])]
 
 
 def frozen(array: NDArray[Element]) -> NDArray[Element]:
