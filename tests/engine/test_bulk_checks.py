@@ -167,9 +167,9 @@ def test_the_hits_of_every_column_come_in_turn(is_rarely_hit: bool) -> None:
 
     found = list(hits_in_each(one_behind_another(iter(given)), keys))
 
-    assert [one.start for one in found] == list(range(0, 300, 7))
+    assert [one.mark for one in found] == list(range(0, 300, 7))
     assert [one.column for one in found] == given
-    numbers = [(one.start + one.rows).tolist() for one in found]
+    numbers = [(one.mark + one.rows).tolist() for one in found]
     assert numbers == [[number for number in range(first, first + 7) if number % 3 == 0] for first in range(0, 300, 7)]
     assert [one.places.tolist() for one in found] == [[number // 3 for number in part] for part in numbers]
 

@@ -67,7 +67,7 @@ def test_any_rows_in_any_order_are_those_of_a_scan(
     asked = tuple(columns[:4])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("omnigraph.storage.taking.FEW", few)
-        patched.setattr("omnigraph.storage.taking.ADDRESSES_AT_ONCE", 4)
+        patched.setattr("omnigraph.storage.taking.MOST", 4)
 
         found = table.take(positions, asked)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import lance
 import numpy as np
@@ -16,6 +17,7 @@ from omnigraph.storage.deletions import DeletionsError, offsets_in
 from omnigraph.storage.handles import Handles, PinUnreadableError, read_errors
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.objects import ObjectMissingError
+from omnigraph.storage.raw_rows import RawRows, raw_rows
 from omnigraph.storage.requests import counted
 from omnigraph.storage.taking import rows_taken
 
@@ -169,7 +171,8 @@ class Table:
         with self._reading():
             if any(fragment.deleted for fragment in self.fragments()):
                 scanned = [name for name in names if name == ADDRESS or is_blob(dataset.schema.field(name))]
-                found = rows_taken(dataset, np.asarray(wanted.to_numpy(), np.int64), names, scanned, self.places())
+                asked = np.asarray(wanted.to_numpy(), np.int64)
+                found = rows_taken(dataset, asked, names, scanned, self.places(), self.raw)
                 if found is not None:
                     return found
             return dataset.take(wanted, columns=names)
@@ -253,18 +256,15 @@ class Table:
         by_number = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
         chosen = [by_number[number] for number in fragments]
         with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="omnigraph-deletions") as threads:
-            return list((threads.map if len(chosen) > 1 else map)(self._deleted, chosen))
+            return list((threads.map if len(chosen) > 1 else map)(partial(_deleted, self), chosen))
 
-    def _deleted(self, metadata: lance.FragmentMetadata) -> Positions:
-        file = metadata.deletion_file
-        if file is None:
-            return np.empty(0, np.int64)
-        try:
-            data = self.handles.store.objects.get(f"{self.path}/{file.path(metadata.id)}").data
-            return offsets_in(data, metadata.num_deletions, is_bitmap=file.file_type == "bitmap")
-        except (ObjectMissingError, DeletionsError) as error:
-            reason = f"{file.path(metadata.id)}: {error}"
-            raise self.handles.explain(PinUnreadableError(self.path, self.version, reason)) from error
+    def raw(self, fragment: int) -> RawRows | None:
+        """The rows of a fragment with those that were deleted, where its file can be read by itself."""
+        dataset = self.handles.open(self.path, self.version)
+        if any(map(is_blob, dataset.schema)):
+            return None
+        reading = partial(read_errors, self.path, self.version, self.handles.explain)
+        return raw_rows(self.handles.store, self.path, dataset, fragment, reading)
 
     def _named(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
         dataset = self.handles.open(self.path, self.version)
@@ -289,6 +289,18 @@ class Table:
         errors = read_errors(self.path, self.version, self.handles.explain)
         with counted(self.handles.store.runtime.telemetry, "table"), errors:
             yield
+
+
+def _deleted(table: Table, metadata: lance.FragmentMetadata) -> Positions:
+    file = metadata.deletion_file
+    if file is None:
+        return np.empty(0, np.int64)
+    try:
+        data = table.handles.store.objects.get(f"{table.path}/{file.path(metadata.id)}").data
+        return offsets_in(data, metadata.num_deletions, is_bitmap=file.file_type == "bitmap")
+    except (ObjectMissingError, DeletionsError) as error:
+        reason = f"{file.path(metadata.id)}: {error}"
+        raise table.handles.explain(PinUnreadableError(table.path, table.version, reason)) from error
 
 
 def _described(metadata: lance.FragmentMetadata) -> Fragment:

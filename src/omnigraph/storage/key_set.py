@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice, starmap
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -196,12 +197,15 @@ def _has_equal(hashes: Hashes) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
+Mark = TypeVar("Mark")
+
+
 @dataclass(frozen=True, slots=True)
-class Hits:
+class Hits(Generic[Mark]):
     """Which values of a column are keys."""
 
-    start: int
-    """The position of the column's first value among all that were asked for."""
+    mark: Mark
+    """What the column was given with."""
     column: pa.Array
     rows: Positions
     """The positions of these values in the column, ascending."""
@@ -209,15 +213,15 @@ class Hits:
     """For each of them the position of the equal key."""
 
 
-def hits_in_each(columns: Iterable[tuple[int, pa.Array]], keys: KeySet) -> Iterator[Hits]:
-    """For each column, given with the position of its first value, those of its values that are keys; in order.
+def hits_in_each(columns: Iterable[tuple[Mark, pa.Array]], keys: KeySet) -> Iterator[Hits[Mark]]:
+    """For each column, given with something to know it by, those of its values that are keys; in order.
 
     Threads work on some columns at once, but not where most values are told by a look at their ends: that is quicker
     than handing it over.
     """
 
-    def of(start: int, column: pa.Array) -> Hits:
-        return Hits(start, column, *keys.hits(column))
+    def of(mark: Mark, column: pa.Array) -> Hits[Mark]:
+        return Hits(mark, column, *keys.hits(column))
 
     given = iter(columns)
     if keys.is_sieved:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -96,9 +97,10 @@ def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
     for first in range(0, rows, KEYS_AT_ONCE):
         some = wanted.slice(first, KEYS_AT_ONCE)
         for hits in hits_in_each(_overlapping(table, some), _key_set(table, some)):
-            at[first + hits.places] = known + np.arange(len(hits.rows))
-            positions.append(hits.start + hits.rows)
-            known += len(hits.rows)
+            is_living, found_at = hits.mark.positions(hits.rows)
+            at[first + hits.places[is_living]] = known + np.arange(len(found_at))
+            positions.append(found_at)
+            known += len(found_at)
     return Existing(table, at, np.concatenate(positions) if positions else np.empty(0, np.int64))
 
 
@@ -111,7 +113,7 @@ def ids_there(table: Table, ids: Column) -> pa.Array:
     if len(wanted) <= MAX_PUSHED_KEYS:
         return one_array(table.matching(ID, wanted, [ID]).column(ID))
     every = hits_in_each(_overlapping(table, wanted), _key_set(table, wanted))
-    parts = [hits.column.take(pa.array(hits.rows)) for hits in every]
+    parts = [hits.column.take(pa.array(hits.rows[hits.mark.positions(hits.rows)[0]])) for hits in every]
     return pa.concat_arrays(parts) if parts else nothing
 
 
@@ -132,19 +134,57 @@ def _key_set(table: Table, wanted: pa.Array) -> KeySet:
     return KeySet(wanted, is_rarely_hit=len(wanted) <= _SIEVED_KEYS and _RARE * len(wanted) < table.count())
 
 
-def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """The committed ids, a batch at a time, each with the position of its first row.
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Some committed rows, one behind the other."""
+
+    start: int
+    """The position of the first of them; where deleted ones are among them, that of the first of their fragment."""
+    offset: int = 0
+    """Where the first of them lies in its fragment, if deleted ones are among them."""
+    deleted: Positions | None = None
+    """The offsets of the deleted rows of the fragment, if such are among them."""
+
+    def positions(self, rows: Positions) -> tuple[Mask | slice, Positions]:
+        """Which of these rows live, and the positions of those."""
+        if self.deleted is None:
+            return slice(None), self.start + rows
+        offsets = self.offset + rows
+        before = np.searchsorted(self.deleted, offsets)
+        is_living = np.append(self.deleted, -1)[before] != offsets
+        return is_living, self.start + (offsets - before)[is_living]
+
+
+def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[_Stretch, pa.Array]]:
+    """The committed ids, a batch at a time.
 
     Left out are batches that lie before or behind all of `ids`: made ids grow, so new ones meet no old ones.
     """
     ends = pc.min_max(ids)
     lowest, highest = ends["min"].as_py(), ends["max"].as_py()
-    start = 0
-    for batch in table.batches([ID], batch_rows=SCANNED_ROWS):
-        column = batch.column(ID)
+    for stretch, column in _stretches(table):
         if _overlaps(column, lowest, highest):
-            yield start, column
-        start += len(column)
+            yield stretch, column
+
+
+def _stretches(table: Table) -> Iterator[tuple[_Stretch, pa.Array]]:
+    """All committed ids. Of fragments whose files can be read by themselves, those of deleted rows are among them."""
+    every = table.fragments()
+    files = {one.number: table.raw(one.number) for one in every if one.deleted}
+    start = 0
+    for file, group in groupby(every, lambda one: files.get(one.number)):
+        numbers = [one.number for one in group]
+        if file is None:
+            chosen = None if len(numbers) == len(every) else numbers
+            for batch in table.batches([ID], batch_rows=SCANNED_ROWS, fragments=chosen):
+                yield _Stretch(start), batch.column(ID)
+                start += batch.num_rows
+            continue
+        (deleted,), offset = table.deleted_offsets(numbers), 0
+        for batch in file.batches([ID], SCANNED_ROWS):
+            yield _Stretch(start, offset, deleted), batch.column(ID)
+            offset += batch.num_rows
+        start += offset - len(deleted)
 
 
 def _overlaps(column: pa.Array, lowest: str, highest: str) -> bool:

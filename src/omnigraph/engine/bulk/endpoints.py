@@ -69,7 +69,7 @@ def _mark(is_there: Mask, keys: KeySet, rows: Incoming, column: str) -> None:
     """Note the edges whose end is one of the keys."""
     columns = one_behind_another(batch.column(0) for batch in rows.spooled.batches([column]))
     for hits in hits_in_each(columns, keys):
-        is_there[hits.start + hits.rows] = True
+        is_there[hits.mark + hits.rows] = True
 
 
 def _elsewhere(is_there: Mask, rows: Incoming, column: str) -> pa.Array:

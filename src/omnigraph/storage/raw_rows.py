@@ -1,0 +1,68 @@
+"""Rows of a data file by their offsets, deleted ones too.
+
+Where a fragment has deleted rows, Lance looks at every row whether it lives: a pass over the ids takes twice as long,
+and rows that are taken ten times. Whoever knows what was deleted reads the file itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from lance import LanceDataset
+from lance.file import LanceFileReader
+
+from omnigraph.storage.column_sets import Positions
+from omnigraph.storage.store import Store
+
+RAW_ROWS = 100_000
+"""A fragment of fewer rows is not worth the requests: a file has to be opened, and the deletion file read."""
+
+Reading: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""What tells the errors of a read."""
+
+
+class RawRows:
+    """The rows of one data file that has all columns."""
+
+    def __init__(self, store: Store, key: str, reading: Reading) -> None:
+        self._store, self._key, self._reading = store, key, reading
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows, in order."""
+        with self._reading():
+            yield from self._open(columns).read_all(batch_size=batch_rows).to_batches()
+
+    def take(self, offsets: Positions, columns: Sequence[str]) -> pa.Table:
+        """Some columns of the rows at these offsets, ascending."""
+        with self._reading():
+            return self._open(columns).take_rows(offsets.tolist()).to_table().select(list(columns))
+
+    def has(self, names: Sequence[str]) -> bool:
+        """Whether the columns of the file are just these."""
+        with self._reading():
+            return list(self._open(names[:1]).metadata().schema.names) == list(names)
+
+    def _open(self, columns: Sequence[str]) -> LanceFileReader:
+        uri = self._store.uri(self._key)
+        return LanceFileReader(uri, storage_options=self._store.lance_options, columns=list(columns))
+
+
+def raw_rows(store: Store, path: str, dataset: LanceDataset, number: int, reading: Reading) -> RawRows | None:
+    """The rows of a fragment, where one file holds them as the table has them now: all columns under their names.
+
+    Not for tables with blobs, of which a file holds only where they lie.
+    """
+    fragment = dataset.get_fragment(number)
+    if fragment is None or fragment.physical_rows < RAW_ROWS:
+        return None
+    files = fragment.metadata.files
+    if len(files) != 1 or list(files[0].fields) != _numbers(dataset.lance_schema.fields()):
+        return None
+    found = RawRows(store, f"{path}/data/{files[0].path}", reading)
+    return found if found.has(dataset.schema.names) else None
+
+
+def _numbers(fields: Sequence[Any]) -> list[int]:
+    """The numbers of these columns in order: of lists and structs, those of what they are made of."""
+    return [number for one in fields for number in (_numbers(one.children()) or [one.id()])]
