@@ -108,7 +108,7 @@ def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = 
     fragments, starts = table.fragments(), table.places().starts
     at = np.searchsorted(starts, positions, side="right") - 1
     asked = np.unique(at)
-    if not any(fragments[number].deleted for number in asked) and not _is_dense(positions):
+    if not _is_dense(positions):
         return table.take(array_of(positions), columns)
     living = [fragments[number].rows - fragments[number].deleted for number in asked]
     moved = np.zeros(len(fragments), np.int64)

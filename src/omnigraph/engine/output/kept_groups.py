@@ -25,6 +25,9 @@ from omnigraph.query.expr import Expr, variables
 from omnigraph.query.ir import Grouping, ReadQuery
 
 _WORD = 8
+SAMPLE = 16_384
+_LEAST_STRIDE = 8
+"""At least so many rows for each of a sample, or all are compared at once."""
 
 
 class KeptGroups:
@@ -116,8 +119,11 @@ class KeptGroups:
         return self._parts[0]
 
     def _merge(self) -> None:
-        """Rows whose values are equal become one."""
+        """Rows whose values are equal become one, where many are."""
         whole, budget = self._whole(), self._reading.budget
+        if not self._repeats(whole):
+            self._merged = whole.size
+            return
         needed = whole.size * _WORD * (len(whole.columns) + len(self._exprs) + 3)
         budget.claim(needed, f"comparing {whole.size:,} rows")
         kept = merged_rows(frame_of(self._query, whole, self._reading), self._exprs, counts=self._counts)
@@ -125,6 +131,19 @@ class KeptGroups:
         budget.claim(held(kept), "the matches of the pattern")
         budget.release(held(whole))
         self._parts, self._size, self._merged = [kept], kept.size, kept.size
+
+    def _repeats(self, whole: Bindings) -> bool:
+        """Whether the rows have at most half as many values as there are rows, by a sample of them.
+
+        Of `SAMPLE` rows with one of `n` values each, about `SAMPLE ** 2 / 2n` repeat another's.
+        """
+        stride = whole.size // SAMPLE
+        if stride < _LEAST_STRIDE:
+            return True
+        jitter = np.random.default_rng(whole.size).integers(0, stride, SAMPLE)
+        some = frame_of(self._query, whole, self._reading).take(np.arange(SAMPLE) * stride + jitter)
+        repeated = SAMPLE - groups_of(some, self._exprs).count
+        return repeated * whole.size > SAMPLE**2
 
     def _fold(self) -> None:
         """Make groups of all rows that are there."""
