@@ -258,11 +258,11 @@ def compared(spark: SparkSession, data: Data, rounds: int, place: Path) -> list[
     return contestants
 
 
-def changed(source: Path, target: Path, every: int, by: float, *, is_bad: bool = False) -> None:
-    """One row in so many, with another score; and where asked, the last of them once more."""
+def changed(source: Path, target: Path, every: int, by: float, *, first: int = 0, is_bad: bool = False) -> None:
+    """One row in so many, from `first` on, with another score; and where asked, the last of them once more."""
     writer: pa_parquet.ParquetWriter | None = None
     last = pa.table({})
-    start = 0
+    start = -first
     for batch in pa_parquet.ParquetFile(source).iter_batches():
         rows = pa.Table.from_batches([batch]).take(pa.array(range(-start % every, batch.num_rows, every)))
         start += batch.num_rows
@@ -288,11 +288,11 @@ def scanned(graph: Session) -> int:
 
 
 def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
-    """A merge that changes one row in a hundred, beside an append of as many to an empty graph."""
-    rounds = 3
+    """A merge that changes one row in a hundred, each time others, beside an append of as many to an empty graph."""
+    rounds = 5
     paths = [place / f"few-{number}.parquet" for number in range(rounds)]
     for number, path in enumerate(paths):
-        elsewhere(changed, data.of("Person", "parquet"), path, 100, number + 1.0)
+        elsewhere(changed, data.of("Person", "parquet"), path, 100, number + 1.0, first=7 * number)
     given = [people_in(path) for path in paths]
     full = graph_at(place)
     whole = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data.of("Person", "parquet")),))

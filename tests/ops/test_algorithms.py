@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
@@ -140,8 +141,18 @@ def test_a_property_that_can_not_have_the_values_is_refused_before_anything_runs
     for into in ("Person.name", "Person.group", "Person.nothing", "City.name", "Person"):
         with pytest.raises(AlgorithmArgumentError, match="into="):
             graph.algorithms.pagerank("Knows", into=into)
-    with pytest.raises(AlgorithmArgumentError, match="can't hold every value"):
+    with pytest.raises(AlgorithmArgumentError, match="an F64 or F32 is needed for ranks, and that is I32"):
         graph.algorithms.pagerank("Knows", into="Person.far")
+
+
+def test_values_that_do_not_fit_are_told_when_they_are_found(tmp_path: Path) -> None:
+    schema = "node N {\n    k: String @key\n    far: I32?\n}\nedge To: N -> N { weight: F64 }"
+    graph = og.create_graph(str(tmp_path / "g"), schema)
+    edges = pa.table({"from": ["a"], "to": ["b"], "weight": [0.5]})
+    graph.load(nodes={"N": pa.table({"k": ["a", "b"]})}, edges={"To": edges}, mode="append")
+
+    with pytest.raises(AlgorithmArgumentError, match="can't hold every value"):
+        graph.algorithms.shortest_paths("To", "a", weight="weight", into="N.far")
 
 
 def test_wrong_calls_say_what_is_wrong(graph: og.Graph) -> None:

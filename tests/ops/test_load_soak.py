@@ -29,14 +29,14 @@ edge Knows: Person -> Person { since: I32?  @key(src, dst) }
 edge Likes: Person -> Person @card(0..8)
 """
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
 import omnigraph as og
 
 graph, path, mode = og.open_graph(sys.argv[1]), sys.argv[2], sys.argv[3]
 start = time.monotonic()
 result = graph.load(path, mode=mode)
 seconds = time.monotonic() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+peak = next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(json.dumps({"peak": peak, "seconds": seconds, **{kind: result.to_json()[kind] for kind in ("nodes", "edges")}}))
 """
 

@@ -1,6 +1,7 @@
 """One quiet session, which is the active one where there is one."""
 
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from omnigraph.config.java import Java
 from omnigraph.spark.home import Home
+from omnigraph.spark.master import silence_of
 from omnigraph.spark.session import OtherMasterError, active_session, session
 
 
@@ -70,3 +72,21 @@ def test_a_java_whose_start_was_interrupted_does_not_outlive_us(tmp_path: Path) 
         home.end_abandoned()
 
         assert process.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "master", ["local[2]", "yarn", "k8s://https://127.0.0.1:9", "local-cluster[2,1,1024]", "spark://x"]
+)
+def test_only_masters_of_standalone_clusters_are_asked_whether_they_answer(master: str) -> None:
+    assert silence_of(master) is None
+
+
+def test_a_master_that_does_not_answer_is_named_with_each_of_its_addresses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert silence_of(f"spark://127.0.0.1:{port}") is None
+        assert silence_of(f"spark://127.0.0.1:9,127.0.0.1:{port}") is None
+
+    assert silence_of(f"spark://127.0.0.1:9,127.0.0.1:{port}") == (
+        f"nothing answers at 127.0.0.1:9 (Connection refused); nothing answers at 127.0.0.1:{port} (Connection refused)"
+    )

@@ -177,7 +177,9 @@ def test_a_master_that_does_not_answer_is_told_so(graph: og.Graph, source: Path)
     code, _, err = finished(load(graph, source, "spark://127.0.0.1:9"))
 
     assert code == 5
-    assert json.loads(err)["error"]["code"] == "spark_not_started"
+    error = json.loads(err)["error"]
+    assert error["code"] == "spark_not_started"
+    assert "nothing answers at 127.0.0.1:9 (Connection refused)" in error["message"]
     assert graph.table("Person").count_rows() == 0
     assert is_clean(graph)
 

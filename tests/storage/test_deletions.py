@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import omnigraph as og
 from omnigraph.storage.addresses import Places
 from omnigraph.storage.dataset import ADDRESS, Table
-from omnigraph.storage.deletions import DeletionsError, all_living, among_all, among_living, offsets_in
+from omnigraph.storage.deletions import DeletionsError, among_all, among_living, offsets_in, others_of
 from omnigraph.storage.handles import PinUnreadableError
 from worlds import runtime
 
@@ -131,7 +131,7 @@ deletions = st.sets(st.integers(0, 60)).map(sorted).map(lambda rows: np.array(ro
 def test_places_and_offsets_are_each_others_inverse(deleted: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
     living = [row for row in range(70) if row not in set(deleted.tolist())]
 
-    assert all_living(deleted, 70).tolist() == living
+    assert others_of(deleted, 70).tolist() == living
     assert among_all(deleted, np.arange(len(living))).tolist() == living
     assert among_living(deleted, np.array(living)).tolist() == list(range(len(living)))
 
@@ -180,7 +180,11 @@ def table_of(graph: og.Graph) -> Table:
     return session.tables(session.snapshot()).table("node:P")
 
 
-def test_a_table_tells_what_was_deleted_as_lance_does(graph: og.Graph) -> None:
+@pytest.mark.parametrize("small", [1, 100, 101])
+def test_a_table_tells_what_was_deleted_as_lance_does(
+    graph: og.Graph, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.storage.dataset.SMALL_ROWS", small)
     table = table_of(graph)
     numbers = [one.number for one in table.fragments()]
 
@@ -194,7 +198,10 @@ def test_a_table_tells_what_was_deleted_as_lance_does(graph: og.Graph) -> None:
 
 
 @pytest.mark.parametrize("what", ["removed", "cut off"])
-def test_a_damaged_deletion_file_is_named(what: str, graph: og.Graph, tmp_path: Path) -> None:
+def test_a_damaged_deletion_file_is_named(
+    what: str, graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.storage.dataset.SMALL_ROWS", 1)
     table = table_of(graph)
     (file,) = [one for one in (tmp_path / "g").rglob("_deletions/*") if one.name.startswith("0-")]
     if what == "removed":

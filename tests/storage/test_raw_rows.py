@@ -44,6 +44,7 @@ def always_raw() -> Iterator[None]:
     """Also of small fragments, and also few rows."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("omnigraph.storage.raw_rows.RAW_ROWS", 1)
+        patched.setattr("omnigraph.storage.dataset.SMALL_ROWS", 1)
         patched.setattr("omnigraph.storage.taking.FEW", 0)
         patched.setattr("omnigraph.storage.lookup.MAX_PUSHED_KEYS", 0)
         patched.setattr("omnigraph.storage.lookup.SCANNED_ROWS", 3)

@@ -15,7 +15,7 @@ from omnigraph.schema.arrow import identity_from_arrow
 from omnigraph.schema.catalog import UNASSIGNED
 from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of, repeated
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table
-from omnigraph.storage.deletions import all_living
+from omnigraph.storage.deletions import others_of
 from omnigraph.storage.plain_arrays import array_of
 
 Fills = Mapping[str, pa.Scalar | None]
@@ -96,7 +96,7 @@ def offsets_in(table: Table, fragment: Fragment) -> Positions:
     """Where the living rows of a fragment lie in it, in order; no column is read."""
     if not fragment.deleted:
         return np.arange(fragment.rows, dtype=np.int64)
-    return all_living(table.deleted_offsets([fragment.number])[0], fragment.rows)
+    return others_of(table.deleted_offsets([fragment.number])[0], fragment.rows)
 
 
 def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = None) -> pa.Table:

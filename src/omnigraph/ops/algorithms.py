@@ -207,6 +207,7 @@ def _check_weight(edge: EdgeType, name: str) -> None:
         raise AlgorithmArgumentError("weight", name, f"{edge.name} has no number of this name{hint}")
 
 
+_FRACTIONS = frozenset({Scalar.F32, Scalar.F64})
 _NUMBERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64})
 
 
@@ -226,6 +227,8 @@ def _target(node: NodeType, into: str, algorithm: Algorithm) -> Property:
     if found.type is not Scalar.STRING if is_text else found.type not in _NUMBERS:
         needed = "a String" if is_text else "a number"
         raise AlgorithmArgumentError("into", into, f"{needed} is needed for the values of {algorithm.name}")
+    if isinstance(algorithm, Pagerank) and found.type not in _FRACTIONS:  # sums of weights may be whole
+        raise AlgorithmArgumentError("into", into, f"an F64 or F32 is needed for ranks, and that is {found.type}")
     return found
 
 

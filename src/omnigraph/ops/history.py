@@ -14,7 +14,7 @@ from omnigraph.commit.records import MAIN, Commit, MergedFrom
 from omnigraph.commit.refs import CommitMissingError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import check_count
+from omnigraph.ops.arguments import check_count, check_text
 from omnigraph.ops.session import Session
 from omnigraph.ops.states import commit_named
 from omnigraph.policy import Action, DeniedError
@@ -119,6 +119,7 @@ def find_commit(session: Session, ref: str, *, branch: str | None = None) -> Fou
         CommitMissingError: No branch has it that may be read.
         BranchMissingError: There is no such branch.
     """
+    check_text("a commit", ref)
     if branch is not None:
         session.allow(Action.READ, branch)
         there = session.on(branch)

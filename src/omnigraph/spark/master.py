@@ -2,17 +2,39 @@
 
 import os
 import re
+import socket
 
 LOCAL = "local[*]"
 """The default: this machine, with all of its cores."""
 LOCAL_CLUSTER = "local-cluster"
 
+_STANDALONE = "spark://"
+_STANDALONE_ADDRESS = re.compile(r"([^,\s]+):(\d+)")
+_SECONDS_TO_ANSWER = 5.0
 _OWN_MACHINE = re.compile(r"local(\[.*\]|-cluster\[.*\])?|spark://(127\.0\.0\.1|localhost):\d+")
 
 
 def is_own_machine(master: str) -> bool:
     """Whether all of a Spark's processes run on this machine, and so see its files and reach its loopback."""
     return _OWN_MACHINE.fullmatch(master) is not None
+
+
+def silence_of(master: str) -> str | None:
+    """Why the master of a standalone cluster does not answer; None if one of its addresses does, or it is another kind.
+
+    Spark itself tries for about two minutes, and then says that it has been stopped.
+    """
+    if not master.startswith(_STANDALONE):
+        return None
+    reasons: list[str] = []
+    for host, port in _STANDALONE_ADDRESS.findall(master.removeprefix(_STANDALONE)):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
+        except (OSError, OverflowError) as error:
+            reasons.append(f"nothing answers at {host}:{port} ({getattr(error, 'strerror', None) or error})")
+        else:
+            return None
+    return "; ".join(reasons) or None
 
 
 def cores_of(master: str) -> int:

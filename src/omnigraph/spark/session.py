@@ -22,7 +22,7 @@ from omnigraph.engine.bulk.scratch import Scratch
 from omnigraph.engine.tables.read_cache import machine_memory
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.spark.home import Home
-from omnigraph.spark.master import LOCAL, LOCAL_CLUSTER, cores_of, is_own_machine
+from omnigraph.spark.master import LOCAL, LOCAL_CLUSTER, cores_of, is_own_machine, silence_of
 from omnigraph.telemetry import log
 
 _LOOPBACK = "127.0.0.1"
@@ -131,6 +131,9 @@ def _hush_interrupts() -> None:
 def _built(master: str | None, settings: SparkSettings, conf: Mapping[str, str]) -> SparkSession:
     # Under `spark-submit` the master is that of its command, unless one is named here.
     chosen = master or (None if settings.is_submitted else LOCAL)
+    silence = silence_of(chosen or "")
+    if silence is not None:
+        raise SparkNotStartedError(str(chosen), silence)
     home = _home()
     _hush_interrupts()
     variables = {"PYSPARK_PYTHON": conf.get(_PYTHON) or settings.python or sys.executable}

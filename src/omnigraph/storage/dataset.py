@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from omnigraph.storage.addresses import Places
 from omnigraph.storage.column_sets import Positions
-from omnigraph.storage.deletions import DeletionsError, offsets_in
+from omnigraph.storage.deletions import DeletionsError, offsets_in, others_of
 from omnigraph.storage.handles import Handles, PinUnreadableError, read_errors
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.objects import ObjectMissingError
@@ -27,6 +27,8 @@ ROW_NUMBER = "_rowid"
 """The column of the numbers that rows keep when they are moved, and lose when they are written anew."""
 MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
+_NUMBER, _OFFSET = np.uint64(32), np.uint64(0xFFFF_FFFF)
+SMALL_ROWS = 100_000
 _READ_AT_ONCE = 8
 """How many deletion files are read at a time."""
 
@@ -226,7 +228,9 @@ class Table:
             fragments = self.fragments()
             living = [one.rows - one.deleted for one in fragments]
             numbers, deleted = [one.number for one in fragments], [one.deleted for one in fragments]
-            self._places = Places(numbers, living, deleted, self.deleted_offsets)
+            # Of a table of its own: nothing that it holds may hold this one, or both would stay for a while.
+            offsets = Table(self.handles, self.path, self.version).deleted_offsets
+            self._places = Places(numbers, living, deleted, offsets)
         return self._places
 
     def field_number(self, column: str) -> int:
@@ -251,12 +255,24 @@ class Table:
                 yield batch.column(column)
 
     def deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
-        """For each of these fragments the offsets of its deleted rows, ascending; it costs what was deleted."""
-        dataset = self.handles.open(self.path, self.version)
-        by_number = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
-        chosen = [by_number[number] for number in fragments]
-        with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="omnigraph-deletions") as threads:
-            return list((threads.map if len(chosen) > 1 else map)(partial(_deleted, self), chosen))
+        """For each of these fragments the offsets of its deleted rows, ascending; it costs what was deleted.
+
+        Of small ones, Lance tells the addresses of the rows that live: it needs no request for what it knows already.
+        """
+        holed = [one for one in self._named(fragments) if one.num_deletions]
+        large = [one.metadata for one in holed if one.physical_rows >= SMALL_ROWS]
+        small = [one for one in holed if one.physical_rows < SMALL_ROWS]
+        found = {number: np.empty(0, np.int64) for number in fragments}
+        if large:
+            with ThreadPoolExecutor(min(_READ_AT_ONCE, len(large)), "omnigraph-deletions") as threads:
+                found |= zip((one.id for one in large), threads.map(partial(_deleted, self), large), strict=True)
+        if small:
+            batches = self.batches([], fragments=[one.fragment_id for one in small], with_address=True)
+            living = np.concatenate([np.asarray(batch.column(ADDRESS).to_numpy(), np.uint64) for batch in batches])
+            for one in small:
+                own = living[living >> _NUMBER == one.fragment_id] & _OFFSET
+                found[one.fragment_id] = others_of(own.astype(np.int64), one.physical_rows)
+        return [found[number] for number in fragments]
 
     def raw(self, fragment: int) -> RawRows | None:
         """The rows of a fragment with those that were deleted, where its file can be read by itself."""

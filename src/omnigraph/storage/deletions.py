@@ -27,7 +27,7 @@ def offsets_in(data: bytes, rows: int, *, is_bitmap: bool) -> Positions:
         found = _of_bitmap(data) if is_bitmap else _of_arrow(data)
     except DeletionsError:
         raise
-    except (ValueError, IndexError, pa.ArrowException) as error:
+    except (ValueError, IndexError, OSError, pa.ArrowException) as error:
         raise DeletionsError(str(error)) from error
     if len(found) != rows:
         raise DeletionsError(f"it has {len(found):,} rows, and should have {rows:,}")
@@ -45,11 +45,11 @@ def among_living(deleted: Positions, offsets: Positions) -> Positions:
     return np.asarray(offsets - np.searchsorted(deleted, offsets), np.int64)
 
 
-def all_living(deleted: Positions, rows: int) -> Positions:
-    """The offsets of all rows that live, of so many that were written."""
-    is_living = np.ones(rows, np.bool_)
-    is_living[deleted] = False
-    return np.flatnonzero(is_living)
+def others_of(offsets: Positions, rows: int) -> Positions:
+    """All other offsets of so many rows: by the deleted ones those that live, by those that live the deleted ones."""
+    is_other = np.ones(rows, np.bool_)
+    is_other[offsets] = False
+    return np.flatnonzero(is_other)
 
 
 def _of_arrow(data: bytes) -> Positions:

@@ -17,7 +17,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Fragment, Table
-from omnigraph.storage.deletions import all_living
+from omnigraph.storage.deletions import others_of
 from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.index_staging import OutdatedSegmentError, StoredIndex, stored_indexes
 from omnigraph.storage.layout import detached_file
@@ -254,7 +254,7 @@ def _living(table: Table, fragment: Fragment) -> Offsets:
     """The offsets of the rows of a fragment that are not deleted, ascending."""
     if fragment.deletions is None:
         return np.arange(fragment.rows)
-    return all_living(table.deleted_offsets([fragment.number])[0], fragment.rows)
+    return others_of(table.deleted_offsets([fragment.number])[0], fragment.rows)
 
 
 def _lessened(staged: Staged, table: Table, written: Sequence[_Fragment], gone: Offsets) -> Iterator[_Fragment]:
