@@ -170,9 +170,8 @@ def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[_Stretch, pa.Arr
 def _stretches(table: Table) -> Iterator[tuple[_Stretch, pa.Array]]:
     """All committed ids. Of fragments whose files can be read by themselves, those of deleted rows are among them."""
     every = table.fragments()
-    files = {one.number: table.raw(one.number) for one in every if one.deleted}
     start = 0
-    for file, group in groupby(every, lambda one: files.get(one.number)):
+    for file, group in groupby(every, lambda one: table.raw(one.number) if one.deleted else None):
         numbers = [one.number for one in group]
         if file is None:
             chosen = None if len(numbers) == len(every) else numbers

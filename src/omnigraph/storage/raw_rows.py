@@ -16,7 +16,7 @@ from omnigraph.storage.column_sets import Positions
 from omnigraph.storage.store import Store
 
 RAW_ROWS = 100_000
-"""A fragment of fewer rows is not worth the requests: a file has to be opened, and the deletion file read."""
+"""A fragment of fewer rows is not worth opening a file, and reading what was deleted."""
 
 Reading: TypeAlias = Callable[[], AbstractContextManager[None]]
 """What tells the errors of a read."""
@@ -45,16 +45,17 @@ class RawRows:
 
     def _open(self, columns: Sequence[str]) -> LanceFileReader:
         uri = self._store.uri(self._key)
-        return LanceFileReader(uri, storage_options=self._store.lance_options, columns=list(columns))
+        return LanceFileReader(uri, columns=list(columns))
 
 
 def raw_rows(store: Store, path: str, dataset: LanceDataset, number: int, reading: Reading) -> RawRows | None:
     """The rows of a fragment, where one file holds them as the table has them now: all columns under their names.
 
-    Not for tables with blobs, of which a file holds only where they lie.
+    Not for tables with blobs, of which a file holds only where they lie. On an object store Lance itself reads several
+    fragments at once and knows their files already, which is worth more there.
     """
     fragment = dataset.get_fragment(number)
-    if fragment is None or fragment.physical_rows < RAW_ROWS:
+    if not store.location.is_local or fragment is None or fragment.physical_rows < RAW_ROWS:
         return None
     files = fragment.metadata.files
     if len(files) != 1 or list(files[0].fields) != _numbers(dataset.lance_schema.fields()):
