@@ -47,7 +47,7 @@ def test_what_lance_wrote_is_read(case: str, tmp_path: Path) -> None:
 
     data = (tmp_path / "t" / file.path(0)).read_bytes()
 
-    assert offsets_in(data, len(CASES[case]), is_bitmap=file.file_type == "bitmap").tolist() == CASES[case]
+    assert offsets_in(data, len(CASES[case]), ROWS, is_bitmap=file.file_type == "bitmap").tolist() == CASES[case]
 
 
 def test_lance_writes_both_kinds(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def bitmaps(draw: st.DrawFn) -> tuple[bytes, list[int]]:
 def test_parts_of_all_kinds_are_read(given_: tuple[bytes, list[int]]) -> None:
     data, numbers = given_
 
-    assert offsets_in(data, len(numbers), is_bitmap=True).tolist() == numbers
+    assert offsets_in(data, len(numbers), 1 << 32, is_bitmap=True).tolist() == numbers
 
 
 @pytest.mark.parametrize("case", ["few", "spread", "of several kinds"])
@@ -112,7 +112,7 @@ def test_what_is_cut_off_is_refused_wherever_it_ends(case: str, tmp_path: Path) 
 
     for size in [*range(min(len(data), 40)), *range(40, len(data), max(len(data) // 50, 1))]:
         with pytest.raises(DeletionsError):
-            offsets_in(data[:size], len(CASES[case]), is_bitmap=file.file_type == "bitmap")
+            offsets_in(data[:size], len(CASES[case]), ROWS, is_bitmap=file.file_type == "bitmap")
 
 
 def test_another_number_of_rows_is_refused(tmp_path: Path) -> None:
@@ -121,7 +121,56 @@ def test_another_number_of_rows_is_refused(tmp_path: Path) -> None:
     data = (tmp_path / "t" / file.path(0)).read_bytes()
 
     with pytest.raises(DeletionsError, match="it has 11,765 rows, and should have 11,764"):
-        offsets_in(data, 11_764, is_bitmap=True)
+        offsets_in(data, 11_764, ROWS, is_bitmap=True)
+
+
+def listed(offsets: list[int | None], type_: pa.DataType | None = None) -> bytes:
+    """An Arrow file of these offsets."""
+    table = pa.table({"row_id": pa.array(offsets, type_ or pa.uint32())})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        listed([3, 10]),
+        listed([3, 3]),
+        listed([3, None]),
+        listed([3, 4], pa.int64()),
+        listed([3, 4], pa.float64()),
+    ],
+    ids=["beyond the rows", "twice", "null", "of 64 bits", "fractions"],
+)
+def test_offsets_that_no_rows_have_are_refused(data: bytes) -> None:
+    assert offsets_in(listed([9, 3]), 2, 10, is_bitmap=False).tolist() == [3, 9]
+
+    with pytest.raises(DeletionsError):
+        offsets_in(data, 2, 10, is_bitmap=False)
+
+
+def test_parts_that_do_not_ascend_are_refused() -> None:
+    heads = struct.pack("<HHHH", 1, 0, 0, 0)
+    data = struct.pack("<II", 12_346, 2) + heads + struct.pack("<II", 24, 26) + struct.pack("<HH", 5, 6)
+
+    with pytest.raises(DeletionsError, match="each once"):
+        offsets_in(data, 2, ROWS, is_bitmap=True)
+
+
+def test_runs_are_not_made_before_they_are_counted() -> None:
+    """A bit that flipped may tell of billions of rows."""
+    heads = b"".join(struct.pack("<HH", high, 0xFFFF) for high in range(3))
+    run = struct.pack("<HHH", 1, 0, 0xFFFF)
+    data = struct.pack("<I", 12_347 | 2 << 16) + b"\x07" + heads + 3 * run
+
+    assert len(offsets_in(data, 3 << 16, 3 << 16, is_bitmap=True)) == 3 << 16
+    with pytest.raises(DeletionsError, match="it has 196,608 rows, and should have 5"):
+        offsets_in(data, 5, ROWS, is_bitmap=True)
+    few = struct.pack("<I", 12_347) + b"\x01" + struct.pack("<HH", 0, 4) + run
+    with pytest.raises(DeletionsError, match="runs have other rows than the 5"):
+        offsets_in(few, 5, ROWS, is_bitmap=True)
 
 
 deletions = st.sets(st.integers(0, 60)).map(sorted).map(lambda rows: np.array(rows, np.int64))

@@ -137,6 +137,32 @@ def test_a_file_that_has_other_columns_is_not_read_by_itself(change: str, tmp_pa
     assert table.take(list(range(len(everything)))).to_pylist() == everything.to_pylist()
 
 
+def test_columns_that_may_be_null_now_are_read_beside_those_of_other_files(tmp_path: Path) -> None:
+    graph = made(tmp_path)
+    graph.apply_schema(SCHEMA.replace("    b: I64\n", "    b: I64?\n"))
+    graph.load(nodes={"P": rows(range(30, 33)).drop_columns(["b"])}, mode="append")
+    table = table_of(graph)
+
+    assert raw_fragments(table) == [0, 2]
+    everything = table.scan()
+    found = table.take(list(range(len(everything))))
+    assert found.schema.field("b").nullable
+    assert found.to_pylist() == everything.to_pylist()
+    check_lookups(table, [f"p{number}" for number in range(33)])
+
+
+def test_the_file_of_another_fragment_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    graph = made(tmp_path)
+    table = table_of(graph)
+    place = tmp_path / "g" / table.path / "data"
+    (first,), (last,) = table.fragments()[0].files, table.fragments()[-1].files
+    (place / first).write_bytes((place / last).read_bytes())
+
+    assert table.raw(0) is None
+    with pytest.raises(PinUnreadableError):
+        existing(table_of(og.open_graph(graph.uri)), lambda: pa.array(["p1"]), 1)
+
+
 def test_of_small_fragments_files_are_left_alone(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnigraph.storage.raw_rows.RAW_ROWS", 9)
 

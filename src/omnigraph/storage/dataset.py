@@ -1,7 +1,6 @@
 """A table at its pin: scans, look-ups, counts, index coverage. Immutable, so every answer is of one version."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,9 +27,8 @@ ROW_NUMBER = "_rowid"
 MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
 _NUMBER, _OFFSET = np.uint64(32), np.uint64(0xFFFF_FFFF)
-SMALL_ROWS = 100_000
-_READ_AT_ONCE = 8
-"""How many deletion files are read at a time."""
+SMALL_ROWS, _ENDLESS = 100_000, 1 << 63
+"""A fragment of fewer rows is not worth reading its deletion file: Lance has it already, or reads it anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,15 +255,16 @@ class Table:
     def deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
         """For each of these fragments the offsets of its deleted rows, ascending; it costs what was deleted.
 
-        Of small ones, Lance tells the addresses of the rows that live: it needs no request for what it knows already.
+        Of small ones, and on an object store, Lance tells the addresses of the rows that live: it needs no request for
+        what it knows already.
         """
         holed = [one for one in self._named(fragments) if one.num_deletions]
-        large = [one.metadata for one in holed if one.physical_rows >= SMALL_ROWS]
-        small = [one for one in holed if one.physical_rows < SMALL_ROWS]
+        least = SMALL_ROWS if self.handles.store.location.is_local else _ENDLESS
+        large = [one.metadata for one in holed if one.physical_rows >= least]
+        small = [one for one in holed if one.physical_rows < least]
         found = {number: np.empty(0, np.int64) for number in fragments}
-        if large:
-            with ThreadPoolExecutor(min(_READ_AT_ONCE, len(large)), "omnigraph-deletions") as threads:
-                found |= zip((one.id for one in large), threads.map(partial(_deleted, self), large), strict=True)
+        for one in large:
+            found[one.id] = _deleted(self, one)
         if small:
             batches = self.batches([], fragments=[one.fragment_id for one in small], with_address=True)
             living = np.concatenate([np.asarray(batch.column(ADDRESS).to_numpy(), np.uint64) for batch in batches])
@@ -313,7 +312,8 @@ def _deleted(table: Table, metadata: lance.FragmentMetadata) -> Positions:
         return np.empty(0, np.int64)
     try:
         data = table.handles.store.objects.get(f"{table.path}/{file.path(metadata.id)}").data
-        return offsets_in(data, metadata.num_deletions, is_bitmap=file.file_type == "bitmap")
+        is_bitmap = file.file_type == "bitmap"
+        return offsets_in(data, metadata.num_deletions, metadata.physical_rows, is_bitmap=is_bitmap)
     except (ObjectMissingError, DeletionsError) as error:
         reason = f"{file.path(metadata.id)}: {error}"
         raise table.handles.explain(PinUnreadableError(table.path, table.version, reason)) from error

@@ -21,17 +21,23 @@ class DeletionsError(ValueError):
     """The bytes are no deletion file, or not all of one."""
 
 
-def offsets_in(data: bytes, rows: int, *, is_bitmap: bool) -> Positions:
-    """The offsets of the deleted rows, ascending; there must be so many."""
+def offsets_in(data: bytes, count: int, rows: int, *, is_bitmap: bool) -> Positions:
+    """The offsets of the deleted rows of a fragment, ascending: there must be so many, of so many rows."""
     try:
-        found = _of_bitmap(data) if is_bitmap else _of_arrow(data)
+        found = _of_bitmap(data, count) if is_bitmap else _of_arrow(data)
     except DeletionsError:
         raise
     except (ValueError, IndexError, OSError, pa.ArrowException) as error:
         raise DeletionsError(str(error)) from error
-    if len(found) != rows:
-        raise DeletionsError(f"it has {len(found):,} rows, and should have {rows:,}")
+    _check_count(len(found), count)
+    if len(found) and (found[0] < 0 or found[-1] >= rows or bool((found[1:] <= found[:-1]).any())):
+        raise DeletionsError(f"it does not list rows of the {rows:,} that there are, each once")
     return found
+
+
+def _check_count(found: int, count: int) -> None:
+    if found != count:
+        raise DeletionsError(f"it has {found:,} rows, and should have {count:,}")
 
 
 def among_all(deleted: Positions, living: Positions) -> Positions:
@@ -55,10 +61,12 @@ def others_of(offsets: Positions, rows: int) -> Positions:
 def _of_arrow(data: bytes) -> Positions:
     with pa.ipc.open_file(pa.BufferReader(data)) as file:
         column = file.read_all().column(0)
+    if column.type != pa.uint32() or column.null_count:
+        raise DeletionsError(f"it holds {column.type}, and not offsets")
     return np.sort(np.asarray(column.to_numpy(), np.int64))
 
 
-def _of_bitmap(data: bytes) -> Positions:
+def _of_bitmap(data: bytes, rows: int) -> Positions:
     cookie = _number(data, 0)
     has_runs = cookie & 0xFFFF == _WITH_RUNS
     if not has_runs and cookie != _WITHOUT_RUNS:
@@ -74,10 +82,13 @@ def _of_bitmap(data: bytes) -> Positions:
     at += 4 * count
     if not has_runs or count >= _FEWEST_WITH_PLACES:
         at += 4 * count  # where each part begins, which is behind the one before
+    _check_count(int((heads[1::2] + 1).sum()), rows)  # before anything is made of it
     found = [np.empty(0, np.int64)]
     for high, size, is_of_runs in zip(heads[::2], heads[1::2] + 1, is_run, strict=True):
         if is_of_runs:
             runs = _numbers(data, at + 2, 2 * int(_numbers(data, at, 1, "<u2")[0]), "<u2").astype(np.int64)
+            if int((runs[1::2] + 1).sum()) != size:
+                raise DeletionsError(f"runs have other rows than the {size:,} that they should")
             part = np.concatenate([np.arange(first, first + more + 1) for first, more in runs.reshape(-1, 2).tolist()])
             at += 2 + 2 * len(runs)
         elif size <= _MOST_LISTED:

@@ -23,10 +23,10 @@ Reading: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 class RawRows:
-    """The rows of one data file that has all columns."""
+    """The rows of one data file that has all columns of a schema."""
 
-    def __init__(self, store: Store, key: str, reading: Reading) -> None:
-        self._store, self._key, self._reading = store, key, reading
+    def __init__(self, store: Store, key: str, schema: pa.Schema, reading: Reading) -> None:
+        self._store, self._key, self._schema, self._reading = store, key, schema, reading
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, in order."""
@@ -36,12 +36,23 @@ class RawRows:
     def take(self, offsets: Positions, columns: Sequence[str]) -> pa.Table:
         """Some columns of the rows at these offsets, ascending."""
         with self._reading():
-            return self._open(columns).take_rows(offsets.tolist()).to_table().select(list(columns))
+            found = self._open(columns).take_rows(offsets.tolist()).to_table()
+        # As the table has them now: what may be null, and what is noted of a column, may have changed since.
+        schema = pa.schema([self._schema.field(name) for name in columns])
+        return pa.Table.from_arrays([found.column(name) for name in columns], schema=schema)
 
-    def has(self, names: Sequence[str]) -> bool:
-        """Whether the columns of the file are just these."""
+    def is_whole(self, rows: int, size: int | None) -> bool:
+        """Whether the file has just these columns, as many rows, and as many bytes if that is known.
+
+        What is there instead is told by Lance, who looks for the same.
+        """
         with self._reading():
-            return list(self._open(names[:1]).metadata().schema.names) == list(names)
+            info = self._store.objects.info(self._key)
+            if info is None or size not in (None, info.size):
+                return False
+            found = self._open(self._schema.names[:1]).metadata()
+        is_same = found.schema.names == self._schema.names and found.schema.types == self._schema.types
+        return is_same and found.num_rows == rows
 
     def _open(self, columns: Sequence[str]) -> LanceFileReader:
         uri = self._store.uri(self._key)
@@ -60,8 +71,8 @@ def raw_rows(store: Store, path: str, dataset: LanceDataset, number: int, readin
     files = fragment.metadata.files
     if len(files) != 1 or list(files[0].fields) != _numbers(dataset.lance_schema.fields()):
         return None
-    found = RawRows(store, f"{path}/data/{files[0].path}", reading)
-    return found if found.has(dataset.schema.names) else None
+    found = RawRows(store, f"{path}/data/{files[0].path}", dataset.schema, reading)
+    return found if found.is_whole(fragment.physical_rows, files[0].file_size_bytes) else None
 
 
 def _numbers(fields: Sequence[Any]) -> list[int]:
