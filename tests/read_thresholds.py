@@ -46,7 +46,7 @@ LARGE: dict[str, float] = {
     "output.exact_sum._EXACT_IN_FLOAT": 1,
     "output.keeping.FIRST_ROWS": 1,
     "output.kept_groups.SAMPLE": 2,
-    "output.kept_groups._LEAST_STRIDE": 1,
+    "output.kept_groups.WINDOWS": 1,
     "output.levels._ASKED": 0,
     "output.levels._MANY": 1,
     "output.levels._SHARE": 1,

@@ -19,7 +19,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     """Numbers that all differ, numbers that hardly do, and some in between."""
     graph = og.create_graph(
         str(tmp_path_factory.mktemp("groups") / "g"),
-        "node P {\n    k: I64 @key\n    each: F64\n    few: I64\n    some: I64\n}",
+        "node P {\n    k: I64 @key\n    each: F64\n    few: I64\n    some: I64\n    runs: I64\n}",
         runtime=runtime(),
     )
     k = pa.array(range(ROWS))
@@ -28,6 +28,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
         "each": pa.array([number * 0.5 for number in range(ROWS)]),
         "few": pa.array([number % 7 for number in range(ROWS)]),
         "some": pa.array([number * 7919 % 4_000 for number in range(ROWS)]),
+        "runs": pa.array([number // 4 for number in range(ROWS)]),
     }
     graph.load(nodes={"P": pa.table(rows)}, mode="append")
     return graph
@@ -43,11 +44,11 @@ def test_only_what_repeats_is_merged(graph: og.Graph, monkeypatch: pytest.Monkey
         return found
 
     monkeypatch.setattr(kept_groups, "merged_rows", noted)
-    monkeypatch.setattr(kept_groups, "SAMPLE", 2_000)
+    monkeypatch.setattr(kept_groups, "SAMPLE", 256)
     monkeypatch.setattr("omnigraph.ops.query.answer_of", partial(answer, chunk_rows=4_096))
 
     found = {}
-    for column in ("each", "few", "some"):
+    for column in ("each", "few", "some", "runs"):
         sizes.clear()
         rows = graph.query(f"query q() {{ match {{ $p: P }} return {{ sum($p.{column}) as n }} }}").rows()
         found[column] = rows[0]["n"], bool(sizes)
@@ -56,4 +57,5 @@ def test_only_what_repeats_is_merged(graph: og.Graph, monkeypatch: pytest.Monkey
         "each": (sum(number * 0.5 for number in range(ROWS)), False),
         "few": (sum(number % 7 for number in range(ROWS)), True),
         "some": (sum(number * 7919 % 4_000 for number in range(ROWS)), True),
+        "runs": (sum(number // 4 for number in range(ROWS)), True),
     }

@@ -33,6 +33,7 @@ from omnigraph.ops.algorithm_call import (
     ShortestPaths,
     TriangleCount,
 )
+from omnigraph.ops.arguments import check_text
 from omnigraph.ops.load import LoadCall, LoadResult, load
 from omnigraph.ops.load_arguments import load_input
 from omnigraph.ops.session import Session
@@ -213,6 +214,7 @@ _NUMBERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32
 
 def _target(node: NodeType, into: str, algorithm: Algorithm) -> Property:
     """The property that a call names for its values, if it can have them."""
+    check_text("into", into)
     type_name, dot, name = into.partition(".")
     if not dot or type_name != node.name:
         raise AlgorithmArgumentError("into", into, f"`{node.name}.property` is needed: the values are of {node.name}")

@@ -10,7 +10,6 @@ from omnigraph.lang.suggest import closest
 from omnigraph.schema.misfit import shown
 
 Choice = TypeVar("Choice", bound=Enum)
-_LARGEST = 2**63 - 1
 
 
 class BadArgumentError(OmnigraphError):
@@ -50,9 +49,9 @@ def check_count(argument: str, value: object, *, least: int = 0) -> None:
     """BadArgumentError unless it is a whole number that large, or left out."""
     if value is None:
         return
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool) and least <= index(value) <= _LARGEST:
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool) and index(value) >= least:
         return
-    raise BadArgumentError(argument, shown(value), f"it is a whole number from {least} on, of at most 64 bits")
+    raise BadArgumentError(argument, shown(value), f"it is a whole number from {least} on")
 
 
 def check_number(argument: str, value: object) -> None:

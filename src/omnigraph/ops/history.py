@@ -1,5 +1,6 @@
 """Commits: list them with filters, a page at a time; find one, on whichever branch it is."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,13 +70,14 @@ def list_commits(
     """
     session.allow(Action.READ)
     check_count("limit", limit)
+    most = None if limit is None else min(limit, sys.maxsize)
     tests = [_test(name, value) for name, value in (filters or {}).items()]
     history = _wanted(session, session.log.history(session.head()))
     if before is not None:
         last = commit_named(session, before)
         if all(commit.id != last for commit in history):
             raise CommitMissingError(last, session.log.branch)
-    return list(islice((commit for commit in history if all(test(commit) for test in tests)), limit))
+    return list(islice((commit for commit in history if all(test(commit) for test in tests)), most))
 
 
 def _wanted(session: Session, commits: Iterator[Commit]) -> Iterator[Commit]:

@@ -9,8 +9,9 @@ LOCAL = "local[*]"
 LOCAL_CLUSTER = "local-cluster"
 
 _STANDALONE = "spark://"
-_STANDALONE_ADDRESS = re.compile(r"([^,\s]+):(\d+)")
+_STANDALONE_ADDRESS = re.compile(r"([^,\s]+):(\d{1,5})(?=,|$)")
 _SECONDS_TO_ANSWER = 5.0
+_LAST_PORT = 65_535
 _OWN_MACHINE = re.compile(r"local(\[.*\]|-cluster\[.*\])?|spark://(127\.0\.0\.1|localhost):\d+")
 
 
@@ -28,10 +29,15 @@ def silence_of(master: str) -> str | None:
         return None
     reasons: list[str] = []
     for host, port in _STANDALONE_ADDRESS.findall(master.removeprefix(_STANDALONE)):
+        if int(port) > _LAST_PORT:
+            reasons.append(f"there is no port {port}")
+            continue
         try:
             socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
-        except (OSError, OverflowError) as error:
-            reasons.append(f"nothing answers at {host}:{port} ({getattr(error, 'strerror', None) or error})")
+        except OSError as error:
+            reasons.append(f"nothing answers at {host}:{port} ({error.strerror or error})")
+        except ValueError:  # of a name that no host can have
+            reasons.append(f"`{host}` is no host")
         else:
             return None
     return "; ".join(reasons) or None

@@ -1,7 +1,7 @@
 """Positions among the rows that live, as addresses, and back: no row is read, only which rows were deleted."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -14,6 +14,8 @@ from omnigraph.storage.deletions import among_all, among_living
 Addresses: TypeAlias = npt.NDArray[np.uint64]
 """`fragment << 32 | offset`; offsets are counted over deleted rows too."""
 
+MOST_KEPT = 4_000_000
+"""How many offsets of deleted rows are kept for a table, of 8 bytes each."""
 _HIGH, _OFFSET = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
@@ -26,6 +28,7 @@ class Places:
     deleted: Sequence[int]
     offsets: Callable[[Sequence[int]], Sequence[Positions]]
     """For the numbers of fragments, the offsets of the deleted rows of each."""
+    _kept: dict[int, Positions] = field(default_factory=dict)
 
     @cached_property
     def starts(self) -> Positions:
@@ -59,6 +62,16 @@ class Places:
     def _correct(self, at: Positions, offsets: Positions, by: Callable[[Positions, Positions], Positions]) -> None:
         """Deleted rows leave holes: in fragments that have some, an offset is not a position."""
         holed = [number for number in np.unique(at).tolist() if self.deleted[number]]
-        for number, deleted in zip(holed, self.offsets([self.numbers[number] for number in holed]), strict=True):
+        for number, deleted in zip(holed, self._deleted(holed), strict=True):
             mine = np.flatnonzero(at == number)
             offsets[mine] = by(deleted, offsets[mine])
+
+    def _deleted(self, holed: Sequence[int]) -> list[Positions]:
+        """The offsets of the deleted rows of these fragments. They are kept while they are not too many."""
+        unknown = [number for number in holed if number not in self._kept]
+        found = dict(self._kept)
+        if unknown:
+            found |= zip(unknown, self.offsets([self.numbers[number] for number in unknown]), strict=True)
+        if sum(map(len, found.values())) <= MOST_KEPT:
+            self._kept.update(found)
+        return [found[number] for number in holed]

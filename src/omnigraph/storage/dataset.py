@@ -92,6 +92,7 @@ class Table:
         self.handles, self.path, self.version = handles, path, version
         self._fragments: tuple[Fragment, ...] | None = None
         self._places: Places | None = None
+        self._raw: dict[int, RawRows | None] = {}
 
     def __repr__(self) -> str:
         return f"Table({self.path!r}, {self.version})"
@@ -170,9 +171,9 @@ class Table:
         names = dataset.schema.names if columns is None else list(columns)
         with self._reading():
             if any(fragment.deleted for fragment in self.fragments()):
-                scanned = [name for name in names if name == ADDRESS or is_blob(dataset.schema.field(name))]
+                described = [name for name in names if name == ADDRESS or is_blob(dataset.schema.field(name))]
                 asked = np.asarray(wanted.to_numpy(), np.int64)
-                found = rows_taken(dataset, asked, names, scanned, self.places(), self.raw)
+                found = rows_taken(dataset, asked, names, described, self.places(), self.raw)
                 if found is not None:
                     return found
             return dataset.take(wanted, columns=names)
@@ -184,10 +185,10 @@ class Table:
         others = [name for name in columns if name not in blobs]
         found = {} if not others else dict(zip(others, self.take(positions, others).columns, strict=True))
         for name in blobs:
+            addresses = pa.array(self.places().addresses(np.asarray(positions, np.int64)))
             with self._reading():
-                files = dataset.take_blobs(name, indices=list(positions))
-                values = [None if file is None else file.readall() for file in files]
-            found[name] = pa.array(values, pa.large_binary())
+                values = dataset.read_blobs(name, addresses=addresses, preserve_order=True)
+            found[name] = pa.array([value for _, value in values], pa.large_binary())
         return pa.table({name: found[name] for name in columns})
 
     def matching(
@@ -276,10 +277,12 @@ class Table:
     def raw(self, fragment: int) -> RawRows | None:
         """The rows of a fragment with those that were deleted, where its file can be read by itself."""
         dataset = self.handles.open(self.path, self.version)
-        if any(map(is_blob, dataset.schema)):
-            return None
-        reading = partial(read_errors, self.path, self.version, self.handles.explain)
-        return raw_rows(self.handles.store, self.path, dataset, fragment, reading)
+        if fragment not in self._raw:
+            reading = partial(read_errors, self.path, self.version, self.handles.explain)
+            is_possible = not any(map(is_blob, dataset.schema))
+            found = raw_rows(self.handles.store, self.path, dataset, fragment, reading) if is_possible else None
+            self._raw[fragment] = found
+        return self._raw[fragment]
 
     def _named(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
         dataset = self.handles.open(self.path, self.version)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
-from lance import LanceDataset, LanceFragment
+from lance import LanceDataset
 
 from omnigraph.storage.addresses import Addresses, Places
 from omnigraph.storage.column_sets import Positions
@@ -30,13 +30,13 @@ def rows_taken(
     dataset: LanceDataset,
     positions: Positions,
     columns: Sequence[str],
-    scanned: Sequence[str],
+    described: Sequence[str],
     places: Places,
     raw: Callable[[int], RawRows | None],
 ) -> pa.Table | None:
     """The rows at these positions among those that live, in that order; None where `take` of the dataset is as good.
 
-    `scanned` are those of the columns that a fragment can't be asked for at some places: blobs, of which descriptions
+    `described` are those of the columns that a fragment can't be asked for by position: blobs, of which descriptions
     are taken, and addresses. `raw` are the rows of a fragment whose file can be read by itself.
     """
     if not len(positions) or positions.min() < 0 or positions.max() >= places.starts[-1]:
@@ -50,14 +50,14 @@ def rows_taken(
     if not is_holed.all():
         parts.append(dataset.take(pa.array(wanted[~is_holed]), columns=list(columns)))
     holed = wanted[is_holed]
-    if len(holed) > FEW:
-        parts += _many(dataset, places.addresses(holed), columns, None if scanned else raw)
+    if described or len(holed) > FEW:
+        parts += _many(dataset, places.addresses(holed), columns, None if described else raw)
     else:
         fragments = dataset.get_fragments()
         numbers = np.unique(at[is_holed]).tolist()
         asked = [(fragments[number], wanted[at == number] - places.starts[number]) for number in numbers]
         with ThreadPoolExecutor(min(_AT_ONCE, len(asked)), thread_name_prefix="take") as threads:
-            parts += threads.map(lambda one: _of_one(dataset, one[0], one[1], columns, scanned), asked)
+            parts += threads.map(lambda one: one[0].take(pa.array(one[1]), columns=list(columns)), asked)
     order = np.concatenate([np.flatnonzero(~is_holed), np.flatnonzero(is_holed)])
     placed = np.empty(len(wanted), np.int64)
     placed[order] = np.arange(len(wanted))
@@ -94,22 +94,3 @@ def _at_addresses(dataset: LanceDataset, addresses: Addresses, columns: Sequence
     if not np.array_equal(there, addresses):
         found = found.take(pa.array(np.argsort(there)))
     return found.select(list(columns))
-
-
-def _of_one(
-    dataset: LanceDataset, fragment: LanceFragment, offsets: Positions, columns: Sequence[str], scanned: Sequence[str]
-) -> pa.Table:
-    found: dict[str, tuple[pa.Field, pa.ChunkedArray]] = {}
-    taken = [name for name in columns if name not in scanned]
-    if taken:
-        found.update(_by_name(fragment.take(pa.array(offsets), columns=taken)))
-    if scanned:
-        names = [name for name in scanned if name != _ADDRESS]
-        scanner = dataset.scanner(columns=names, fragments=[fragment], with_row_address=_ADDRESS in scanned)
-        found.update(_by_name(scanner.to_table().take(pa.array(offsets))))
-    schema = pa.schema([found[name][0] for name in columns])
-    return pa.Table.from_arrays([found[name][1] for name in columns], schema=schema)
-
-
-def _by_name(table: pa.Table) -> dict[str, tuple[pa.Field, pa.ChunkedArray]]:
-    return dict(zip(table.schema.names, zip(table.schema, table.columns, strict=True), strict=True))

@@ -77,6 +77,15 @@ def groups_of(frame: Frame, exprs: Sequence[Expr]) -> Groups:
     return grouped(combined(frame, codes))
 
 
+def read_columns(frame: Frame, exprs: Sequence[Expr]) -> None:
+    """Have the columns in memory that are needed as a whole: that costs less than to ask for some of the rows first."""
+    for expr in exprs:
+        if isinstance(expr, Prop):
+            table = frame.table(expr.variable)
+            if frame.size * _SHARE >= table.size:
+                table.columns.written(expr.name, frame.reading.budget)
+
+
 def codes_of(frame: Frame, expr: Expr) -> Codes | None:
     """The codes of an expression; None for one that is the same in every row."""
     match expr:

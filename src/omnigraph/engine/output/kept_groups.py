@@ -16,7 +16,7 @@ from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.operators.expand import held
 from omnigraph.engine.operators.parts import nothing, put_together
 from omnigraph.engine.operators.weights import checked
-from omnigraph.engine.output.distinct import groups_of, merged_rows
+from omnigraph.engine.output.distinct import groups_of, merged_rows, read_columns
 from omnigraph.engine.output.grouping import group
 from omnigraph.engine.output.ordering import keys_of, ordered_rows
 from omnigraph.engine.output.projection import Frame, Rows, frame_of
@@ -25,9 +25,9 @@ from omnigraph.query.expr import Expr, variables
 from omnigraph.query.ir import Grouping, ReadQuery
 
 _WORD = 8
-SAMPLE = 16_384
-_LEAST_STRIDE = 8
-"""At least so many rows for each of a sample, or all are compared at once."""
+SAMPLE, WINDOWS = 2_048, 4
+"""How many rows are looked at together, and how often at the same distance."""
+_STEP = 8
 
 
 class KeptGroups:
@@ -133,17 +133,27 @@ class KeptGroups:
         self._parts, self._size, self._merged = [kept], kept.size, kept.size
 
     def _repeats(self, whole: Bindings) -> bool:
-        """Whether the rows have at most half as many values as there are rows, by a sample of them.
+        """Whether the rows have at most half as many values as there are rows, by some of them.
 
-        Of `SAMPLE` rows with one of `n` values each, about `SAMPLE ** 2 / 2n` repeat another's.
+        Equal rows may stand close together or far apart, so rows are looked at from one next to the other up to as far
+        apart as they are.
         """
-        stride = whole.size // SAMPLE
-        if stride < _LEAST_STRIDE:
+        if whole.size < SAMPLE:
             return True
-        jitter = np.random.default_rng(whole.size).integers(0, stride, SAMPLE)
-        some = frame_of(self._query, whole, self._reading).take(np.arange(SAMPLE) * stride + jitter)
-        repeated = SAMPLE - groups_of(some, self._exprs).count
-        return repeated * whole.size > SAMPLE**2
+        frame, chance = frame_of(self._query, whole, self._reading), np.random.default_rng(whole.size)
+        read_columns(frame, self._exprs)
+
+        def distinct(start: int, stride: int) -> int:
+            rows = start + np.arange(SAMPLE) * stride + chance.integers(0, stride, SAMPLE)
+            return groups_of(frame.take(rows), self._exprs).count
+
+        stride = 1
+        while stride * SAMPLE * WINDOWS < whole.size:
+            starts = chance.integers(0, whole.size - stride * SAMPLE, WINDOWS)
+            if sum(distinct(int(start), stride) for start in starts) <= WINDOWS * _most(stride):
+                return True
+            stride *= _STEP
+        return distinct(0, whole.size // SAMPLE) <= _most(whole.size // SAMPLE)
 
     def _fold(self) -> None:
         """Make groups of all rows that are there."""
@@ -162,6 +172,14 @@ class KeptGroups:
         budget.claim(_bytes(folded), f"{folded.size:,} groups")
         budget.release(0 if before is None else _bytes(before))
         self._folded = folded
+
+
+def _most(stride: int) -> float:
+    """How many values `SAMPLE` rows have, one of every `stride`, if all of these rows have half as many as there are.
+
+    Where `n` values are as frequent, about `SAMPLE ** 2 / 2n` rows of a sample repeat another's value.
+    """
+    return SAMPLE - SAMPLE / max(stride, 2)
 
 
 def _together(frames: Sequence[Frame]) -> Frame:
