@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import omnigraph as og
 from crash.jobs import leftovers
 from load_calls import Record, edge, files_below, loaded, node
+from omnigraph.commit.notes import TaskNote
 from omnigraph.engine.bulk.incoming import Batch
 from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, Progress, TypedSource
@@ -308,3 +309,32 @@ def test_a_small_merge_is_read_by_the_driver_and_starts_no_job(
     assert ended(there, merged) == expected
     assert reasons(tmp_path / "b") == reasons(tmp_path / "a")
     assert texts(tmp_path / "b") == texts(tmp_path / "a")
+
+
+@pytest.mark.parametrize(("most_held", "is_kept"), [(64 << 20, False), (0, True)])
+def test_what_the_driver_reads_by_itself_is_held_in_memory_while_it_is_little(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, is_kept: bool
+) -> None:
+    monkeypatch.setattr("omnigraph.spark.held.MOST_HELD", most_held)
+    kept: list[str] = []
+    keep = TaskNote.keep
+
+    def noted(self: TaskNote, name: str, data: bytes) -> str:
+        kept.append(name)
+        return keep(self, name, data)
+
+    monkeypatch.setattr(TaskNote, "keep", noted)
+    records = [*GOOD["rows that are new, changed, partial and the same"], person(1, age="old"), person(2, name=None)]
+    data = file_of(tmp_path, *records)
+    local, remote = seeded(tmp_path / "local"), seeded(tmp_path / "spark")
+    here = LoadInput(graph=(GraphSource(data=data),))
+
+    ends = (
+        ended(local, partial(loaded, local, "merge", inputs=here, on_error=tmp_path / "a")),
+        ended(remote, partial(spark_loaded, spark, remote, "merge", here, SparkLoading(), on_error=tmp_path / "b")),
+    )
+
+    assert ends[0] == ends[1]
+    assert len(reasons(tmp_path / "b")) == 2
+    assert (reasons(tmp_path / "a"), texts(tmp_path / "a")) == (reasons(tmp_path / "b"), texts(tmp_path / "b"))
+    assert bool(kept) == is_kept

@@ -25,6 +25,8 @@ MOST_RUNS = 64
 """Up to so many runs of rows are read one by one."""
 RUN_GAP = 1_024
 """Rows no further apart than this are one run: to read what lies between costs less than another request."""
+_SPAN, _HOLED_SPAN = 2, 16
+"""Rows are read with all between them if these are less than so many times as many; the latter if some are deleted."""
 _OFFSETS = np.uint64(0xFFFFFFFF)
 
 
@@ -102,13 +104,14 @@ def offsets_in(table: Table, fragment: Fragment) -> Positions:
 def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows at these places, in that order; held are these rows and little more.
 
-    Where rows were deleted, Lance walks a fragment for each row that it is asked for: there, and where rows lie close
-    together, runs of rows are read.
+    Where many rows lie close together, runs of rows are read; that is sooner so where rows were deleted, because there
+    each row takes longer to be found.
     """
     fragments, starts = table.fragments(), table.places().starts
     at = np.searchsorted(starts, positions, side="right") - 1
     asked = np.unique(at)
-    if not _is_dense(positions):
+    has_holes = any(fragments[number].deleted for number in asked)
+    if not _is_dense(positions, _HOLED_SPAN if has_holes else _SPAN):
         return table.take(array_of(positions), columns)
     living = [fragments[number].rows - fragments[number].deleted for number in asked]
     moved = np.zeros(len(fragments), np.int64)
@@ -124,9 +127,9 @@ def rows_at(table: Table, positions: Positions, columns: Sequence[str] | None = 
     return pa.Table.from_batches(parts).take(array_of(back))
 
 
-def _is_dense(positions: Positions) -> bool:
+def _is_dense(positions: Positions, span: int) -> bool:
     """Whether many rows lie so close together that reading all between them is quicker than to look for each."""
-    return len(positions) > RUN_GAP and int(positions.max() - positions.min()) < 2 * len(positions)
+    return len(positions) > RUN_GAP and int(positions.max() - positions.min()) < span * len(positions)
 
 
 def _runs(wanted: Positions) -> list[Positions]:

@@ -66,10 +66,12 @@ class LoadJobs:
         doing: str,
         is_first: bool = False,
         most_here: int | None = None,
+        held: dict[str, bytes] | None = None,
     ) -> list[Done]:
         """Work on all splits that the work is about; `is_first` when they have not been read before.
 
-        Up to `most_here` bytes of files are read on the driver: without it none at first, and few when read again.
+        Up to `most_here` bytes of files are read on the driver: without it none at first, and few when read again. What
+        is handed over there goes to `held` if that is given.
         """
         here = most_here if most_here is not None else -1 if is_first else self.local_bytes
         chosen = [split.number for split in spec.splits if work.is_about(split.number)]
@@ -81,7 +83,7 @@ class LoadJobs:
 
         tell = load_teller(self.call, doing, rows=rows, total_bytes=total)
         if chosen and total <= here:
-            found += worked_on(spec, phase, chosen, work)
+            found += worked_on(spec, phase, chosen, work, held)
         elif chosen:
             count = len(chosen)
             frame = self.spark.range(0, count, 1, count).mapInArrow(split_body(spec, phase, chosen, work), RESULT)

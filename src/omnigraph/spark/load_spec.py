@@ -14,6 +14,7 @@ from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.codec import decode_catalog
+from omnigraph.spark.held import HeldNote, Keeper
 from omnigraph.spark.splits import Split
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.dataset import Table
@@ -100,16 +101,16 @@ class LoadSpec:
     """The number of the ULID from which the ids of rows without a key are counted."""
     faults: Faults
 
-    def worker(self) -> "Worker":
-        """What this process needs to take part."""
-        return Worker(self)
+    def worker(self, held: dict[str, bytes] | None = None) -> "Worker":
+        """What this process needs to take part; a driver that works for itself gives what is `held` for it."""
+        return Worker(self, held)
 
 
 class Worker:
     """A process that works for a load: the driver, or one of the executors' Python workers."""
 
-    def __init__(self, spec: LoadSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: LoadSpec, held: dict[str, bytes] | None = None) -> None:
+        self.spec, self._held = spec, held
         self.catalog = _catalog(spec.catalog)
         self.store, self.handles = _opened(spec.uri, spec.storage)
 
@@ -130,6 +131,12 @@ class Worker:
         note = TaskNote(self.store, self.spec.operation_id, phase, task)
         note.begin()
         return note
+
+    def keeper(self, phase: int, task: int) -> Keeper:
+        """What a task that hands something over keeps it with."""
+        if self._held is None:
+            return self.note(phase, task)
+        return HeldNote(self._held, task, lambda: self.note(phase, task))
 
     def ids(self, split: int) -> "SplitIds":
         """The ids that rows of a split get, the same whoever reads it, and however often."""

@@ -54,7 +54,13 @@ class SparkMerge(SpooledRecords):
         with self._phases.opened() as phase:
             work = HandingOver(wanted=None, with_ids=may_be_large)
             self._done = self._jobs.work(
-                self._input.spec, phase.number, work, doing="read", is_first=True, most_here=self._jobs.read_here
+                self._input.spec,
+                phase.number,
+                work,
+                doing="read",
+                is_first=True,
+                most_here=self._jobs.read_here,
+                held=None if may_be_large else self._input.held,
             )
             self.unreadable = self._input.take_over(self._done, self.rejects)
             self.inputs = self._input.inputs

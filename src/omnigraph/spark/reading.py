@@ -56,6 +56,8 @@ class SparkInput:
         """By split, the number of its input."""
         self._before: dict[int, int] = {}
         """By split, the lines that its input has before it."""
+        self.held: dict[str, bytes] = {}
+        """What the driver has read by itself and handed over, by key."""
         self._scratch = Scratch("omnigraph-load-")
         self._spec: LoadSpec | None = None
 
@@ -161,19 +163,21 @@ class SparkInput:
     def _take_rejects(self, done: Done, rejects: Rejects) -> None:
         assert done.rejected is not None  # noqa: S101 - asked by the one caller
         name, before = self.name_of(done.split), self._before[done.split]
-        for one in decode_rejected(self._session.store.objects.get(done.rejected).data):
+        for one in decode_rejected(self._kept(done.rejected)):
             error = RecordError(name, one.line + before, one.type, one.property, one.value, one.reason, one.unit)
             rejects.add(error, one.text, one.rule)
 
     def handed_over(self, done: Sequence[Done]) -> Iterator[tuple[str, Fetched]]:
         """The rows that tasks have handed over, by the name of their type, in the order of the input."""
-        objects = self._session.store.objects
         for one in sorted(done, key=lambda one: one.split):
             for name, told in one.types.items():
                 for piece in told.pieces:
-                    data = objects.get(piece.key).data
-                    for rows in piece_rows(self.type(name), data, self._before[one.split]):
+                    for rows in piece_rows(self.type(name), self._kept(piece.key), self._before[one.split]):
                         yield name, Fetched(one.split, self.files[one.split], rows)
+
+    def _kept(self, key: str) -> bytes:
+        """What a task has kept, and nobody needs again if it is held here."""
+        return self.held.pop(key) if key in self.held else self._session.store.objects.get(key).data
 
     def close(self) -> None:
         """Remove what was spooled."""

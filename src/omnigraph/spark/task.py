@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from omnigraph.commit.notes import TaskNote
 from omnigraph.engine.bulk.row_rules import keeping_rules
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
@@ -22,6 +21,7 @@ from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
 from omnigraph.schema.arrow import ID
 from omnigraph.spark.failures import carrying
+from omnigraph.spark.held import Keeper
 from omnigraph.spark.keys import Chosen, Wanted, key_hashes, roles_of
 from omnigraph.spark.load_spec import FrameSource, LoadSpec, Worker, check_parts
 from omnigraph.spark.pieces import Piece, PieceRoll, chosen_rows
@@ -117,9 +117,11 @@ class HandingOver:
 Work: TypeAlias = Staging | HandingOver
 
 
-def worked_on(spec: LoadSpec, phase: int, numbers: Iterable[int], work: Work) -> Iterator["Done"]:
-    """Work on splits of files."""
-    worker = spec.worker()
+def worked_on(
+    spec: LoadSpec, phase: int, numbers: Iterable[int], work: Work, held: dict[str, bytes] | None = None
+) -> Iterator["Done"]:
+    """Work on splits of files. A driver that does it for itself gives where to hold what it hands over."""
+    worker = spec.worker(held)
     for number in numbers:
         yield work.done(worker, phase, number, _rows_of(worker, number))
 
@@ -269,7 +271,7 @@ def _staged(worker: Worker, phase: int, split: int, rows: _Rows, work: Staging) 
 
 
 def _handed_over(worker: Worker, phase: int, split: int, rows: _Rows, work: HandingOver) -> Done:
-    note = worker.note(phase, split)
+    note = worker.keeper(phase, split)
     _faults(worker).reach("task.begun")
     done = Done(split=split)
     pieces = PieceRoll(note.keep, worker.spec.seed if work.with_ids else None)
@@ -305,7 +307,7 @@ def _counted(worker: Worker, done: Done, window: TypedRows, *, is_repeatable: bo
     return ordinals
 
 
-def _finished(note: TaskNote, done: Done, rows: _Rows) -> Done:
+def _finished(note: Keeper, done: Done, rows: _Rows) -> Done:
     done.lines, done.rejects = rows.lines, rows.rejects
     if rows.rejects:
         done.rejected = note.keep("rejected", rows.rejected.getvalue())

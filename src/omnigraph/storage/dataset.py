@@ -27,6 +27,8 @@ ROW_NUMBER = "_rowid"
 MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
 _NUMBER, _OFFSET = np.uint64(32), np.uint64(0xFFFF_FFFF)
+AHEAD = 4
+"""Of one column, so many batches are made at a time. Where a machine has few cores, Lance itself makes one by one."""
 SMALL_ROWS, _ENDLESS = 100_000, 1 << 63
 """A fragment of fewer rows is not worth reading its deletion file: Lance has it already, or reads it anyway."""
 
@@ -140,6 +142,7 @@ class Table:
         where: pc.Expression | None = None,
         *,
         batch_rows: int | None = None,
+        ahead: int | None = None,
         with_blobs: bool = False,
         with_address: bool = False,
         fragments: Sequence[int] | None = None,
@@ -147,8 +150,8 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The matching rows, of these fragments or of all, streamed in the order of their positions.
 
-        Of these, `within` are the only places that count. At most `batch_rows` come at once. A blob is its
-        description, or `with_blobs` its bytes.
+        Of these, `within` are the only places that count. At most `batch_rows` come at once, and so many batches are
+        made `ahead` at a time, by all cores. A blob is its description, or `with_blobs` its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
         with read_errors(self.path, self.version, self.handles.explain):
@@ -160,6 +163,7 @@ class Table:
                 offset=None if within is None else within.start,
                 limit=None if within is None else len(within),
                 batch_size=batch_rows,
+                batch_readahead=ahead,
                 with_row_address=with_address,
                 blob_handling="all_binary" if with_blobs else None,
             ).to_batches()
@@ -248,6 +252,7 @@ class Table:
             fragments=self._named(fragments),
             include_deleted_rows=True,
             with_row_id=True,
+            batch_readahead=AHEAD,
         )
         with self._reading():
             for batch in scanner.to_batches():

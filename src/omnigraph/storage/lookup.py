@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import Column, Mask, Positions, is_among, one_array, places_among
-from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
+from omnigraph.storage.dataset import ADDRESS, AHEAD, MAX_PUSHED_KEYS, Table
 from omnigraph.storage.key_set import KeySet, hits_in_each
 from omnigraph.storage.plain_arrays import numbers
 
@@ -175,7 +175,7 @@ def _stretches(table: Table) -> Iterator[tuple[_Stretch, pa.Array]]:
         numbers = [one.number for one in group]
         if file is None:
             chosen = None if len(numbers) == len(every) else numbers
-            for batch in table.batches([ID], batch_rows=SCANNED_ROWS, fragments=chosen):
+            for batch in table.batches([ID], batch_rows=SCANNED_ROWS, ahead=AHEAD, fragments=chosen):
                 yield _Stretch(start), batch.column(ID)
                 start += batch.num_rows
             continue
