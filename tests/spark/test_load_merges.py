@@ -311,7 +311,7 @@ def test_a_small_merge_is_read_by_the_driver_and_starts_no_job(
     assert texts(tmp_path / "b") == texts(tmp_path / "a")
 
 
-@pytest.mark.parametrize(("most_held", "is_kept"), [(64 << 20, False), (0, True)])
+@pytest.mark.parametrize("most_held, is_kept", [(64 << 20, False), (0, True)])
 def test_what_the_driver_reads_by_itself_is_held_in_memory_while_it_is_little(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, is_kept: bool
 ) -> None:
@@ -324,7 +324,7 @@ def test_what_the_driver_reads_by_itself_is_held_in_memory_while_it_is_little(
         return keep(self, name, data)
 
     monkeypatch.setattr(TaskNote, "keep", noted)
-    records = [*GOOD["rows that are new, changed, partial and the same"], person(1, age="old"), person(2, name=None)]
+    records = [*GOOD["rows that are new, changed, partial and the same"], person(1, age="old"), person(2, bio=7)]
     data = file_of(tmp_path, *records)
     local, remote = seeded(tmp_path / "local"), seeded(tmp_path / "spark")
     here = LoadInput(graph=(GraphSource(data=data),))
