@@ -306,8 +306,11 @@ def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
     shutil.copytree(place / "graph", fresh)
 
     def opened(path: Path) -> Session:
+        """A session that has looked at the graph, as that of the append has, which made its own."""
         runtime = Runtime(options=Options(durability=Durability.OS))
-        return open_session(str(path), is_read_only=False, runtime=runtime)
+        graph = open_session(str(path), is_read_only=False, runtime=runtime)
+        scanned(graph)
+        return graph
 
     def merged(graph: Session, one: LoadInput) -> Callable[[], object]:
         call = LoadCall(input=one, mode=LoadMode.MERGE, actor="bench")
