@@ -90,7 +90,7 @@ def _at_addresses(dataset: LanceDataset, addresses: Addresses, columns: Sequence
         with_row_address=True,
     )
     found = scanner.to_table()
-    there = found.column(_ADDRESS).to_numpy()
-    if not np.array_equal(there, addresses):
-        found = found.take(pa.array(np.argsort(there)))
-    return found.select(list(columns))
+    order = np.argsort(found.column(_ADDRESS).to_numpy())
+    if not np.array_equal(found.column(_ADDRESS).to_numpy()[order], addresses):
+        raise ValueError(f"of {len(addresses):,} rows, Lance gives {found.num_rows:,}, or others")
+    return found.take(pa.array(order)).select(list(columns))
