@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROWS = 10_000
-SMALL, LARGE = 10_000, 30_000
+SMALL, LARGE = 30_000, 60_000
+"""Both larger than what is ever held, so that all buffers are full."""
 MORE = ROWS * (LARGE - SMALL)
 """By how many bytes the texts of one load are larger than those of the other."""
 CHILD = """
