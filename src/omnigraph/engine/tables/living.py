@@ -63,7 +63,7 @@ class Living:
         return (deletions_of(self._table.path, fragment), "deleted")
 
     def _read_deletions(self) -> None:
-        """Read what is not known yet of several fragments by one scan."""
+        """Read at once what is not known yet of several fragments."""
         unknown = [
             fragment
             for fragment in self._layout.fragments
