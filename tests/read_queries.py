@@ -211,7 +211,8 @@ class _Writer:
         if self.chance(3):
             variable = next(self.fresh)
             scope.edges[variable] = edge
-            return f"{variable}:{name}"
+            is_undirected = edge.source == edge.target and self.chance(3)
+            return f"{variable}:<{name}>" if is_undirected else f"{variable}:{name}"
         if edge.source != edge.target:
             return name
         low = self.pick((1, 1, 1, 1, 2, 3))
