@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fractions import Fraction
 from math import fsum, inf
 from typing import Any, TypeAlias
 
@@ -305,13 +306,13 @@ class _Reader:
             return min(values)
         if aggregate.fold is Fold.MAX:
             return max(values)
+        if aggregate.fold is Fold.AVG:
+            return float(sum(map(Fraction, values)) / len(values))
         is_whole = all(isinstance(value, int) for value in values)
         try:
             total = sum(values) if is_whole else fsum(values)
         except OverflowError as error:
             raise SumOverflowError from error
-        if aggregate.fold is Fold.AVG:
-            return total / len(values)
         if aggregate.type is Scalar.I64 and total not in I64_RANGE:
             raise SumOverflowError(total)
         return total

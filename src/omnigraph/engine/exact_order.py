@@ -1,4 +1,4 @@
-"""Numbers of different types compared exactly: no side is rounded to the type of the other, but fractions beside F32."""
+"""Numbers of different types compared exactly: no side is rounded to the type of the other, but a fraction to F32."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
