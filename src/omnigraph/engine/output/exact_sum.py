@@ -93,7 +93,7 @@ class ExactSums:
         return found
 
     def average(self, counts: Ints) -> Floats:
-        """Return the exact sum of each group divided by its count, which is at least one, rounded once to the nearest."""
+        """Return the exact sum of each group divided by its count, at least one, rounded once to the nearest."""
         ints = self.to_int64() if self.exponent == 0 else None
         if ints is not None and max(_largest(ints), _largest(counts)) <= _EXACT_IN_FLOAT:
             return np.asarray(ints / counts, np.float64)  # both are exact in floating point, so this rounds once
