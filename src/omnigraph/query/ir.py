@@ -215,8 +215,9 @@ class ReadQuery:
     """A bound read.
 
     Rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties` ascending; the
-    reference of the query language ("Order is total") says what these are, `bind_output` makes them. All of it only when `is_ordered`; otherwise the order is unspecified. Under `grouping` and `distinct`, order and ties hold
-    nothing but expressions of the grouping or the output. `distinct` compares whole nodes and edges by identity.
+    reference of the query language ("Order is total") says what these are, `bind_output` makes them. All of it only
+    when `is_ordered`; otherwise the order is unspecified. Under `grouping` and `distinct`, order and ties hold nothing
+    but expressions of the grouping or the output. `distinct` compares whole nodes and edges by identity.
     """
 
     name: str
