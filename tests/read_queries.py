@@ -462,7 +462,7 @@ def _fits(type_: str, value: Any) -> bool:
         low, high = _BOUNDS[type_]
         return isinstance(value, int) and low <= value <= high
     if type_ == "F32":
-        return abs(value) <= (2**24 if isinstance(value, int) else 1e38)
+        return bool(abs(value) <= (2**24 if isinstance(value, int) else 1e38))
     if type_ == "F64":
         return isinstance(value, float) or abs(value) <= 2**53
     return True

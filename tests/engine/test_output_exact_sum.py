@@ -98,6 +98,8 @@ def test_an_average_of_integers_is_rounded_once(values: list[int]) -> None:
         [5e-324, 5e-324, 5e-324 * 8],
         [1e300, -1e300, 1.0],
         [-1.0, -1e-30, 0.0],
+        [1.0, -(1.0 - 2.0**-53), 0.0],  # the sum is a single bit
+        [math.ldexp(2**51 + 1, -1074), math.ldexp(2**51 + 1, -1074), 2.0**-1023],  # two thirds behind 2^51 of the least
     ],
 )
 def test_an_average_of_floats_is_rounded_once(values: list[float]) -> None:
