@@ -39,7 +39,7 @@ PATTERNS = {
     "hop, both filtered": "$a knows $b $a.age = 1 $b.age >= 2",
     "hop with an edge": "$a $e:knows $b",
     "hop with a filtered edge": "$a $e:knows $b $e.since > 1",
-    "edge compared, far end filtered": "$a $e:knows $b $b.age >= 2 $a.age < $e.since",
+    "edge compared, both ends filtered": "$a $e:knows $b $b.age >= 1 $a.age >= 1 $a.age < $e.since",
     "hop to another type": "$a lives $p $p.size < 3",
     "undirected": "$a <knows> $b",
     "loop": "$a knows $a",
