@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 NUMBERS = ("-1", "0", "1", "2", "2.0", "2.7", "-0.0", "0.1", "3000000000", "9007199254740993", "18446744073709551615")
 """Numbers that some column types hold exactly, some nearly and some not at all."""
+FRACTIONS = (-0.5, 0.1, 0.5, 2.5, 2.7, 0.1, 1e-300)
+"""Some that an F32 holds, and some that it only holds nearly: as an F32 and an F64 they differ."""
 COMPARISONS = ("=", "!=", "!=", "<", "<=", ">", ">=")
 FAMILIES = {
     "I32": "number",
@@ -31,7 +33,7 @@ FAMILIES = {
     "Date": "Date",
     "DateTime": "DateTime",
 }
-PARAM_TYPES = {"number": ("I32", "I64", "U64", "F64"), "text": ("String",), "enum": ("String",)}
+PARAM_TYPES = {"number": ("I32", "I64", "U64", "F32", "F64"), "text": ("String",), "enum": ("String",)}
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,8 @@ class _Writer:
         if self.chance(3):
             variable = next(self.fresh)
             scope.edges[variable] = edge
-            return f"{variable}:{name}"
+            is_undirected = edge.source == edge.target and self.chance(3)
+            return f"{variable}:<{name}>" if is_undirected else f"{variable}:{name}"
         if edge.source != edge.target:
             return name
         low = self.pick((1, 1, 1, 1, 2, 3))
@@ -279,7 +282,7 @@ class _Writer:
             values = tuple(self.pick(kind.values) for _ in self.times(0, 3))
             if family == "enum" or self.chance(2):
                 return f"{left} in {literal(values)}"
-            return f"{left} in {self.param(f'[{kind.type}]', list(values))}"
+            return f"{left} in {self.list_like(kind.type, values)}"
         value = self.value_like(kind.type, kind.values)
         sides = (left, value) if self.chance(2) else (value, left)
         return f"{sides[0]} {self.pick(COMPARISONS)} {sides[1]}"
@@ -291,11 +294,21 @@ class _Writer:
             return "null"
         if self.chance(3):
             declared = self.pick(PARAM_TYPES.get(family, (type_,)))
+            if declared in ("F32", "F64") and self.chance(2):
+                return self.param(declared, self.pick(FRACTIONS))
             fits = [value for value in values if _fits(declared, value)] or [_EXAMPLES[declared]]
             return self.param(declared, self.pick(fits))
         if family == "number" and self.chance(2):
             return self.pick(NUMBERS)
         return literal(self.pick(values))
+
+    def list_like(self, type_: str, values: Sequence[Any]) -> str:
+        """A parameter that holds these values and is a list of their type, or of another that compares with it."""
+        if FAMILIES[type_] != "number" or self.chance(2):
+            return self.param(f"[{type_}]", list(values))
+        declared = self.pick(PARAM_TYPES["number"])
+        items = [value for value in (*values, *self.random.sample(FRACTIONS, 2)) if _fits(declared, value)]
+        return self.param(f"[{declared}]", items)
 
     def null_test(self, scope: _Scope) -> str:
         names = [(v, n) for v, spec in scope.all.items() for n in spec.properties]
@@ -439,7 +452,7 @@ class _Writer:
 
 
 _ID_TEXTS = ("a", "b", "A", "9", "10", "Knows-01", "\u00e9", "\U0001f642")
-_EXAMPLES: dict[str, Any] = {"I32": 2, "I64": 2**53 + 1, "U64": 2**64 - 1, "F64": 0.5}
+_EXAMPLES: dict[str, Any] = {"I32": 2, "I64": 2**53 + 1, "U64": 2**64 - 1, "F32": 0.1, "F64": 0.5}
 _BOUNDS = {"I32": (-(2**31), 2**31 - 1), "I64": (-(2**63), 2**63 - 1), "U64": (0, 2**64 - 1)}
 
 
@@ -448,6 +461,8 @@ def _fits(type_: str, value: Any) -> bool:
     if type_ in _BOUNDS:
         low, high = _BOUNDS[type_]
         return isinstance(value, int) and low <= value <= high
+    if type_ == "F32":
+        return bool(abs(value) <= (2**24 if isinstance(value, int) else 1e38))
     if type_ == "F64":
         return isinstance(value, float) or abs(value) <= 2**53
     return True

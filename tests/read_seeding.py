@@ -41,6 +41,8 @@ class Past(Enum):
     """Three appends: three fragments."""
     HOLES = "holes"
     """Other rows were between these, and are deleted."""
+    GONE = "gone"
+    """The first write of each table held other rows alone, and these are deleted: its fragment is gone."""
     REWRITTEN = "rewritten"
     """Every second row had other values once."""
 
@@ -158,6 +160,16 @@ def _stages(world: World, past: Past) -> list[Stage]:
             mixed = [*_mixed(nodes, junk, world, is_edge=False), *_mixed(edges, junk, world, is_edge=True)]
             half = len(mixed) // 2
             return [Stage("append", mixed[:half]), Stage("append", mixed[half:]), Stage("delete", junk)]
+        case Past.GONE:
+            junk = _junk(world)
+            first = [pair for pair in junk if not world.types[pair[0]].is_edge]
+            others = [pair for pair in junk if world.types[pair[0]].is_edge]
+            return [
+                Stage("append", first),
+                Stage("append", nodes + others),
+                Stage("append", edges),
+                Stage("delete", junk),
+            ]
         case Past.REWRITTEN:
             before = {id(record): _other(world.types[name], record, records) for name, record in records}
             old = [(name, before[id(record)] if at % 2 else record) for at, (name, record) in enumerate(records)]
@@ -180,6 +192,8 @@ def _junk(world: World) -> list[Named]:
             made |= {"@id": str(1_000 + number), "z": 1_000 + number}
         elif spec.key == "k":
             made["k"] = made["@id"]
+        elif spec.key == "pair":
+            made |= {"@id": pair_id(str(1_000 + number), record["s"]), "n": 1_000 + number}
         if spec.is_edge:
             sources = [id_ for name, id_ in found if name == spec.source]
             if number % 2 or spec.key == "ends":
@@ -193,7 +207,7 @@ def _junk(world: World) -> list[Named]:
 def _other(spec: TypeSpec, record: Record, records: Iterable[Named]) -> Record:
     """The same row with the properties, and the ends, of the last one of its type."""
     last = [other for name, other in records if name == spec.name][-1]
-    kept = {name: record[name] for name in ("@id", "k", "z") if name in record}
+    kept = {name: record[name] for name in ("@id", *spec.key_properties)}
     if spec.key == "ends":
         kept |= {"@src": record["@src"], "@dst": record["@dst"]}
     return {**last, **kept}

@@ -8,6 +8,7 @@ edges, cycles and nodes without edges.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -34,6 +35,7 @@ BODIES = (
     "Z\u00fcrich cafe index",
     "quick dog go",
     "indexed data and quickly running data",
+    "abc rgahp",
 )
 VECTORS = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (-1.0, 0.0), (2.0, 0.0), (0.5, -0.5), (3.0, 4.0))
 
@@ -92,6 +94,9 @@ STORED_WORDS = ("running", "graph", "graphs", "engine", "queries", "query", "tab
 QUERY_WORDS = (*STORED_WORDS, *STORED_WORDS, *sorted(STEMS))
 
 
+_KEYS = {"k": ("k",), "z": ("z",), "pair": ("n", "s")}
+
+
 @dataclass(frozen=True)
 class TypeSpec:
     """A node type, or with ends an edge type."""
@@ -108,6 +113,11 @@ class TypeSpec:
         """Whether it has ends."""
         return bool(self.source)
 
+    @property
+    def key_properties(self) -> tuple[str, ...]:
+        """The properties that a node's id is made of."""
+        return _KEYS.get(self.key or "", ())
+
     def declaration(self, *, is_indexed: bool = False) -> str:
         """Its part of the schema; with an index on everything that can have one, if that is wanted."""
         marks = {name: " @index" if is_indexed and BY_NAME[name].type != "Blob" else "" for name in self.properties}
@@ -117,6 +127,8 @@ class TypeSpec:
             lines.insert(0, "  k: String @key")
         elif self.key == "z":
             lines.insert(0, "  z: I64 @key")
+        elif self.key == "pair":
+            lines.append("  @key(n, s)")
         elif self.key == "ends":
             lines.append("  @key(src, dst)")
         head = f"edge {self.name}: {self.source} -> {self.target}" if self.is_edge else f"node {self.name}"
@@ -168,7 +180,8 @@ def random_world(chance: Random, most_nodes: int = 7, most_edges: int = 12) -> W
 
 
 def _node_type(chance: Random, name: str) -> TypeSpec:
-    return TypeSpec(name, _properties(chance, 2, 9), chance.choice(("k", "k", "z", None)))
+    key, properties = chance.choice(("k", "k", "z", "pair", None)), _properties(chance, 2, 9)
+    return TypeSpec(name, {**properties, "n": False, "s": False} if key == "pair" else properties, key)
 
 
 def _edge_type(chance: Random, name: str, nodes: Sequence[TypeSpec]) -> TypeSpec:
@@ -184,6 +197,10 @@ def _properties(chance: Random, least: int, most: int) -> dict[str, bool]:
 
 
 def _nodes(chance: Random, spec: TypeSpec, most: int) -> list[Record]:
+    if spec.key == "pair":
+        pairs = list(product(BY_NAME["n"].values, BY_NAME["s"].values))
+        keyed = chance.sample(pairs, min(_size(chance, most), len(pairs)))
+        return [{**_values(chance, spec), "@id": pair_id(str(n), s), "n": n, "s": s} for n, s in keyed]
     keys: list[Any] = list(INTEGER_KEYS if spec.key == "z" else IDS)
     keys += [100 + number if spec.key == "z" else f"id{number}" for number in range(most - len(keys))]
     own = [] if spec.key is None else [spec.key]
@@ -210,9 +227,9 @@ def _size(chance: Random, most: int) -> int:
     return chance.choice((most, most, most, most, most - 1, most - 1, most - 2, most // 2, 1, 0))
 
 
-def pair_id(src: str, dst: str) -> str:
-    """The id of an edge that is keyed by its ends: a JSON array."""
-    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (src, dst))
+def pair_id(first: str, second: str) -> str:
+    """The id of what is keyed by two values, such as an edge by its ends: a JSON array."""
+    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (first, second))
     return "[" + ",".join(f'"{text}"' for text in quoted) + "]"
 
 

@@ -5,9 +5,11 @@ choice, the docstrings here say which one is taken.
 """
 
 import operator
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fractions import Fraction
 from math import fsum, inf
 from typing import Any, TypeAlias
 
@@ -225,9 +227,14 @@ class _Reader:
             case Or():
                 return _negated(_all(_negated(self.value(term, match)) for term in expr.terms))
             case Compare():
-                return self._of_both(OPERATORS[expr.op], expr.left, expr.right, match)
+                a, b = (
+                    _as_compared(self.value(side, match), expr.left, expr.right) for side in (expr.left, expr.right)
+                )
+                return None if a is None or b is None else OPERATORS[expr.op](a, b)
             case In():
-                return self._of_both(lambda item, items: item in items, expr.element, expr.collection, match)
+                sides = (expr.element, expr.collection)
+                item, items = (_as_compared(self.value(side, match), *sides) for side in sides)
+                return None if item is None or items is None else item in items
             case Contains():
                 return self._of_both(lambda text, part: part in text, expr.text, expr.part, match)
             case StartsWith():
@@ -299,13 +306,13 @@ class _Reader:
             return min(values)
         if aggregate.fold is Fold.MAX:
             return max(values)
+        if aggregate.fold is Fold.AVG:
+            return float(sum(map(Fraction, values)) / len(values))
         is_whole = all(isinstance(value, int) for value in values)
         try:
             total = sum(values) if is_whole else fsum(values)
         except OverflowError as error:
             raise SumOverflowError from error
-        if aggregate.fold is Fold.AVG:
-            return total / len(values)
         if aggregate.type is Scalar.I64 and total not in I64_RANGE:
             raise SumOverflowError(total)
         return total
@@ -363,6 +370,17 @@ def _undirected_cycle(steps: Mapping[str, set[str]], start: str) -> int:
         if start in (back := _reached(without, first)):
             lengths.append(1 + back[start])
     return min(lengths, default=0)
+
+
+def _as_compared(value: Any, left: Expr, right: Expr) -> Any:
+    """The value, or items, of one side; beside an F32 a fraction is read as one, whole numbers stay exact."""
+    types = {getattr(side.type, "element", side.type) for side in (left, right)}
+    if types != {Scalar.F32, Scalar.F64}:
+        return value
+    if isinstance(value, list | tuple):
+        return [_as_compared(item, left, right) for item in value]
+    is_fraction = isinstance(value, float) and not value.is_integer()
+    return struct.unpack("<f", struct.pack("<f", value))[0] if is_fraction else value
 
 
 def _lies_between(edge: Record, direction: Direction, source: str, target: str) -> bool:

@@ -43,6 +43,8 @@ STEMS: dict[str, str] = {
     "grahp": "grahp",
     "grap": "grap",
     "gra": "gra",
+    "rgahp": "rgahp",
+    "abc": "abc",
     "ca": "ca",
     "cafes": "cafe",
     "o": "o",
@@ -98,7 +100,11 @@ def _is_near(asked: str, stored: str, edits: int | None) -> bool:
 
 @cache
 def edit_distance(a: str, b: str) -> int:
-    """How often a letter must be put in, taken out or changed, or two neighbours be exchanged, each letter once."""
+    """How often a letter must be put in, taken out or changed, or two neighbours be exchanged, each letter once.
+
+    That is optimal string alignment: `ca` and `abc` are three edits apart, where exchanging `ca` first and putting a
+    letter between its two would be two.
+    """
     if not a or not b:
         return len(a) + len(b)
     if a[0] == b[0]:

@@ -7,6 +7,7 @@ import math
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def naive_words(text: str) -> list[str]:
         if char.isalnum() or unicodedata.category(char)[0] == "M":
             word += char
             continue
-        folded = naive_fold(word)
+        folded = naive_fold("".join(dropwhile(lambda char: not char.isalnum(), word)))
         if any(c.isalnum() for c in folded) and folded not in STOP_WORDS.split():
             words.append(folded)
         word = ""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.exact_order import compare_exactly
+from omnigraph.engine.exact_order import compare_exactly, round_fractions
 from omnigraph.engine.membership import is_in_list, is_one_of
 from omnigraph.query.expr import Op
 from omnigraph.schema.arrow import arrow_type
@@ -26,7 +26,7 @@ OPS: dict[Op, Callable[[float, float], bool]] = {
 }
 EDGES = (0, 1, 2**24, 2**31, 2**32, 2**53, 2**63, 2**64)
 INTEGERS = sorted({sign * edge + step for edge in EDGES for sign in (1, -1) for step in (-1, 0, 1)})
-FLOATS = [float(number) for number in INTEGERS] + [-0.0, 0.5, -0.5, 2.0**53 + 2, 1e300, -1e300]
+FLOATS = [float(number) for number in INTEGERS] + [-0.0, 0.5, -0.5, 1.5, -1.1, 2.0**53 + 2, 1e300, -1e300]
 TYPES = st.sampled_from([Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F64])
 
 
@@ -64,9 +64,19 @@ def test_a_number_is_one_of_those_that_equal_it_exactly(data: st.DataObject, ele
     values = data.draw(numbers(element))
     items = [number for number in data.draw(numbers(item)) if number is not None]
 
-    found = is_one_of(pa.array(values, arrow_type(element)), element, items)
+    found = is_one_of(pa.array(values, arrow_type(element)), element, items, item)
 
     assert found.to_pylist() == [None if value is None else value in items for value in values]
+
+
+def test_only_fractions_are_rounded_for_an_f32() -> None:
+    column = pa.array([0.1, None, -0.0, 16777217.0, 1e300, -16777217.5, 1e-300])
+
+    found = round_fractions(pa.chunked_array([column.slice(0, 3), column.slice(3)]))
+
+    assert found.to_pylist() == [0.10000000149011612, None, 0.0, 16777217.0, 1e300, -16777218.0, 0.0]
+    assert round_fractions(pa.scalar(0.1)).as_py() == 0.10000000149011612
+    assert round_fractions(pa.scalar(None, pa.float64())).as_py() is None
 
 
 def test_a_value_is_in_the_list_beside_it() -> None:

@@ -1,5 +1,7 @@
 """Equal rows are found whatever their codes look like: dense, sparse, or beyond 64 bits together."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -41,6 +43,19 @@ def test_combinations_of_codes_stay_apart_however_large_they_are(
 
     assert found.count == len(set(rows))
     assert all(rows[found.first[group]] == row for row, group in zip(rows, found.of_row, strict=True))
+
+
+@pytest.mark.parametrize("bounds", [(3, 3, 3, 2**61), (2**61, 3, 3, 3), (3, 2**61, 2**61, 3), (2**61, 2**61, 2, 2)])
+def test_few_groups_times_a_large_bound_do_not_overflow(bounds: tuple[int, ...]) -> None:
+    rows = list(product(*(sorted({0, 1, bound - 1}) for bound in bounds)))
+    frame = frame_of(WORLD.query("query q() { match { $p: P } return { 1 as one } }"), Bindings({}, 0), WORLD.reading())
+    codes = [Codes(np.array([row[n] for row in rows], np.int64), bound) for n, bound in enumerate(bounds)]
+
+    found = combined(frame, codes)
+
+    assert found.numbers.min() >= 0
+    assert found.numbers.max() < found.bound <= 2**62
+    assert grouped(found).count == len(rows)
 
 
 @pytest.mark.parametrize("size", [0, 1])

@@ -1,5 +1,8 @@
 """How texts become words, one by one and a column at a time."""
 
+import unicodedata
+from typing import Literal
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -10,7 +13,9 @@ from searching import naive_stems, naive_words
 
 TEXTS = st.text(
     st.one_of(
-        st.sampled_from("abcxyz ABZ019 _-.,'\"\n\t éÉßøıİﬁΣσς①½\u0301\u0941हिन्日本Ａa❤\ufe0f\u00a0—…𝔘\U0001f600"),
+        st.sampled_from(
+            "abcxyz ABZ019 _-.,'\"\n\t éÉßøıİﬁΣσς①½\u0301\u0941हिन्日本Ａa❤\ufe0f\u00a0—…𝔘\U0001f600=≠<\u0338"
+        ),
         st.characters(exclude_categories=["Cs"]),
     ),
     max_size=30,
@@ -44,6 +49,7 @@ def column_words(texts: list[str | None]) -> list[list[str]]:
         ("willing, the will to be", ["will"]),
         ("the and of", []),
         ("❤️ — …", []),
+        ("x\u2260y x=\u0338y x \u0338y", ["x", "y", "x", "y", "x", "y"]),
         ("", []),
     ],
 )
@@ -68,6 +74,14 @@ def test_folding_twice_changes_nothing(text: str) -> None:
     twice = [word.folded for word in words(" ".join(once))]
 
     assert twice == once
+
+
+@given(TEXTS, st.sampled_from(["NFC", "NFD"]))
+def test_two_spellings_of_a_text_have_the_same_words(text: str, form: Literal["NFC", "NFD"]) -> None:
+    spelt = unicodedata.normalize(form, text)
+
+    assert column_words([spelt]) == column_words([text])
+    assert list(words(spelt)) == list(words(text))
 
 
 @given(TEXTS)

@@ -57,6 +57,42 @@ def test_near_words_are_those_within_the_distance(words: list[str], word: str, e
 
 
 @pytest.mark.parametrize(
+    "word, other, edits",
+    [
+        ("jonh", "john", 1),
+        ("ca", "abc", 3),  # two, if the exchanged letters could be parted again
+        ("ab", "bca", 3),
+        ("abcd", "badc", 2),
+        ("rgahp", "graph", 2),
+        ("grpha", "graph", 2),
+        ("tabel", "table", 1),
+    ],
+)
+def test_an_edit_distance_edits_no_letter_twice(word: str, other: str, edits: int) -> None:
+    assert Spellings([other]).within(word, edits).tolist() == [0]
+    assert Spellings([other]).within(word, edits - 1).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "query, text, edits, matches",
+    [
+        ("gp", "go", None, False),
+        ("cta", "cat", None, True),
+        ("grahp", "graph", None, True),
+        ("rgahp", "graph", None, False),  # two edits in a word of five letters
+        ("rgahp", "graph", 2, True),
+        ("rgahps", "graphs", None, True),  # six letters
+        ("ca", "abc", 2, False),
+        ("ca", "abc", 3, True),
+    ],
+)
+def test_the_length_of_a_word_says_how_many_edits_it_may_have(
+    query: str, text: str, edits: int | None, matches: bool
+) -> None:
+    assert rows_found([text], TextMode.FUZZY, query, edits) == ([0] if matches else [])
+
+
+@pytest.mark.parametrize(
     "query, text, matches",
     [
         ('"graph engine"', "A graph engine runs", True),

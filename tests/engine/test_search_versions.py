@@ -87,6 +87,34 @@ def test_every_version_is_searched_as_it_is(shelf: Shelf, seed: int) -> None:
         check(shelf)
 
 
+def test_the_nearest_of_many_are_found_after_a_fragment_is_gone(shelf: Shelf) -> None:
+    random = Random(2)
+
+    def some(letter: str, count: int) -> dict[str, tuple[None, list[float]]]:
+        """Vectors of very different lengths: those of one row are wrong for another."""
+        lengths = [10 ** random.uniform(-3, 3) for _ in range(count)]
+        return {
+            f"{letter}{number:03}": (None, [length * random.gauss(0, 1) for _ in range(3)])
+            for number, length in enumerate(lengths)
+        }
+
+    def nearest_five() -> list[float]:
+        reading = shelf.reading()
+        found = rank_rows(reading, nearest((1.0, 2.0, 0.0)), "Doc", reading.rows("Doc").positions(), 5)
+        return [float(value) for value in found.values]
+
+    shelf.write(some("a", 40))
+    shelf.write(some("b", 600))
+    nearest_five()
+    size = shelf.reading().rows("Doc").size
+
+    shelf.delete([name for name in shelf.docs if name.startswith("a")])
+
+    assert shelf.reading().rows("Doc").size < size  # positions are others now
+    expected = sorted(naive_cosine(vector, (1, 2, 0)) for _, vector in shelf.docs.values() if vector is not None)[:5]
+    assert nearest_five() == pytest.approx(expected, abs=1e-12)
+
+
 def test_only_new_rows_are_analysed(shelf: Shelf, analysed: list[int]) -> None:
     random = Random(1)
     shelf.write(some_rows(random, list(range(60))))

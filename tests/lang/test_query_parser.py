@@ -217,6 +217,7 @@ BOUNDS = HopBounds(low=1, high=3, span=HERE)
         ("$a <knows> $b", hop("knows", is_undirected=True)),
         ("$a <knows>{1,3} $b", hop("knows", is_undirected=True, bounds=BOUNDS)),
         ("$a $e:knows $b", hop("knows", edge_variable=var("e"))),
+        ("$a $e:<knows> $b", hop("knows", edge_variable=var("e"), is_undirected=True)),
         ("$a $e:knows{1,3} $b", hop("knows", edge_variable=var("e"), bounds=BOUNDS)),
         ('$a "in" $b', hop("in", edge_is_text=True)),
         ('$a <"in">{1,3} $b', hop("in", edge_is_text=True, is_undirected=True, bounds=BOUNDS)),

@@ -1,4 +1,4 @@
-"""Numbers of different types compared exactly: no side is rounded to the type of the other."""
+"""Numbers of different types compared exactly: no side is rounded to the type of the other, but a fraction to F32."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -31,6 +31,24 @@ def compare_exactly(op: Op, left: Column, right: Column) -> pa.Array:
     size = len(b) if isinstance(left, pa.Scalar) else len(a)
     missing = no_a | no_b
     return pa.array(np.broadcast_to(found, size), mask=np.broadcast_to(missing, size))
+
+
+def round_fractions(column: Column) -> Column:
+    """Return 64-bit floats to compare with F32 ones: a fraction is rounded to the nearest F32, a whole number stays.
+
+    What was given as 0.1 for both equals then. `query.narrow` does the same with literals.
+    """
+    if isinstance(column, pa.Scalar):
+        return round_fractions(pa.array([column.as_py()], column.type))[0]
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return pa.array(round_numbers(filled(column, 0.0)), mask=~is_given(column))
+
+
+def round_numbers(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the numbers with each fraction rounded to the nearest F32."""
+    is_fraction = numbers != np.trunc(numbers)  # those are below 2^53, so that none is too large for 32 bits
+    return np.where(is_fraction, np.where(is_fraction, numbers, 0.0).astype(np.float32), numbers)
 
 
 def _numbers(column: Column) -> tuple[Numbers, NDArray[np.bool_]]:

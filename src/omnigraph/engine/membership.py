@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.engine.exact_order import round_fractions
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import INTEGER_RANGES, Scalar, ValueType
 
@@ -18,12 +19,15 @@ Equal: TypeAlias = Callable[[pa.Array, pa.Array], pa.Array]
 _MOST = 2**63 - 1
 
 
-def is_one_of(element: Column, type_: ValueType, items: Sequence[Value]) -> Column:
-    """Row by row whether a value is one of these; unknown where there is none."""
+def is_one_of(element: Column, type_: ValueType, items: Sequence[Value], of_items: Scalar) -> Column:
+    """Return row by row whether a value is one of these items, which have the type `of_items`; unknown for null."""
     if isinstance(type_, Scalar) and type_.is_float:
-        element = pc.add(element.cast(pa.float64()), pa.scalar(0.0))  # -0.0 becomes 0.0, which it equals
+        element = element.cast(pa.float64())
+        element = round_fractions(element) if (type_, of_items) == (Scalar.F64, Scalar.F32) else element
+        element = pc.add(element, pa.scalar(0.0))  # -0.0 becomes 0.0, which it equals
     if isinstance(type_, Scalar) and type_.is_numeric:
         values = pa.array(_numbers(items, type_), element.type)
+        values = round_fractions(values) if (type_, of_items) == (Scalar.F32, Scalar.F64) else values
     else:
         values = pa.array(items, element.type)
     found = pc.is_in(element, value_set=values)

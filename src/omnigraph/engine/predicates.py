@@ -1,6 +1,7 @@
 """Predicates over rows of one table, or over bindings of several variables: three-valued, as columns of Arrow.
 
-Numbers compare exactly whatever their types: nothing is rounded first.
+Numbers compare exactly whatever their types: nothing is rounded first. One exception: beside an F32, a fraction is read
+as an F32, as it would be if it was stored there.
 """
 
 import operator
@@ -12,7 +13,7 @@ from typing import Protocol, TypeAlias, assert_never, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.exact_order import compare_exactly
+from omnigraph.engine.exact_order import compare_exactly, round_fractions
 from omnigraph.engine.membership import is_in_list, is_one_of
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.query.expr import (
@@ -280,10 +281,18 @@ def _compare(expr: Compare, values: Values, inputs: Inputs) -> Operand:
 
 
 def _compared(op: Op, left: Operand, left_type: ValueType, right: Operand, right_type: ValueType) -> Operand:
-    shared = shared_type(left_type, right_type)
-    if shared is None:
+    if shared_type(left_type, right_type) is None:
         return compare_exactly(op, left, right)
-    return _ARROW_OPS[op](_as(left, shared), _as(right, shared))
+    return _ARROW_OPS[op](as_shared(left, left_type, right_type), as_shared(right, right_type, left_type))
+
+
+def as_shared(operand: Operand, type_: ValueType, other: ValueType) -> Operand:
+    """Return values in the type that they share with those of another type, ready to be compared with them."""
+    shared = shared_type(type_, other)
+    assert shared is not None  # noqa: S101 - the caller has asked
+    if type_ is Scalar.F64 and other is Scalar.F32:
+        return round_fractions(operand)
+    return _as(operand, shared)
 
 
 def _as(operand: Operand, type_: pa.DataType) -> Operand:
@@ -323,7 +332,7 @@ def _in(expr: In, values: Values, inputs: Inputs) -> Column:
     if items is None:
         return pa.nulls(values.size, pa.bool_())
     assert isinstance(items, tuple | list)  # noqa: S101 - the value of a list
-    return is_one_of(element, type_, items)
+    return is_one_of(element, type_, items, collection.type.element)
 
 
 def _text(

@@ -41,7 +41,7 @@ from omnigraph.engine.plan import (
     Scan,
     Step,
 )
-from omnigraph.engine.predicates import evaluate_over, shared_type
+from omnigraph.engine.predicates import as_shared, evaluate_over, shared_type
 from omnigraph.engine.reading import Reading
 from omnigraph.query.expr import EdgeRef, Expr, Identity, Meta, NodeRef, Op, variables
 from omnigraph.query.ir import ReadQuery
@@ -242,17 +242,20 @@ class _Run:
         if step.op is Op.EQ and _is_same_row(step, types):
             keys = _positions(step.left, bindings), _positions(step.right, other)
         else:
-            shared = shared_type(_value_type(step.left), _value_type(step.right))
-            keys = self._keys(step.left, bindings, types, shared), self._keys(step.right, other, types, shared)
+            keys = (
+                self._keys(step.left, _value_type(step.right), bindings, types),
+                self._keys(step.right, _value_type(step.left), other, types),
+            )
         found = matched(*keys, step.op)
         self.matched = (step, bindings, found)
         return found
 
-    def _keys(self, expr: Expr, bindings: Bindings, types: Mapping[str, str], shared: pa.DataType) -> pa.Array:
+    def _keys(self, expr: Expr, other: ValueType, bindings: Bindings, types: Mapping[str, str]) -> pa.Array:
         values = BindingValues(bindings.columns, bindings.size, types, self.reading)
-        found = evaluate_over(expr, values, self.reading.inputs)
+        found = as_shared(evaluate_over(expr, values, self.reading.inputs), _value_type(expr), other)
         found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-        return found if found.type == shared else found.cast(shared)
+        shared = shared_type(_value_type(expr), other)
+        return found if found.type == shared else found.cast(shared)  # a large column of texts is not cast above
 
     def _is_absent(self, step: AntiJoin, bindings: Bindings) -> NDArray[np.bool_]:
         """Which rows have no match of the block; each combination of what it shares is asked about once."""

@@ -97,7 +97,8 @@ class Clauses:
             and self._cursor.peek(2).kind is Kind.VARIABLE
             and self._cursor.peek(3).text == ":"
         ):
-            hint = f"an undirected hop has no edge variable; a directed one is `{shown(token.text)} $e:knows $other`"
+            name, edge = shown(self._cursor.peek(2).text), shown(self._cursor.peek(4).text)
+            hint = f"an edge variable stands before the `<`: `{shown(token.text)} {name}:<{edge}> $other`"
             self._cursor.refuse(self._cursor.peek(2).span, "unexpected edge variable in `<…>`", hint)
         if self._cursor.follows("->", "--", "-") and not self._cursor.peek(1).starts_line:
             hint = (

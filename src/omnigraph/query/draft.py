@@ -203,9 +203,6 @@ class Drafter:
         if variable is not None and bounds is not None:
             message = f"`${variable.name}` stands for one edge, but the hop has several steps"
             self.findings.error("T23", variable.span, message, "drop the bounds or the edge variable")
-        elif variable is not None and clause.is_undirected:
-            message = f"`${variable.name}` can't stand for an edge of an undirected hop"
-            self.findings.error("Q000", variable.span, message, "drop the `<` and `>` or the edge variable")
         return len(self.findings) == before
 
     def _check_ends(self, clause: ast.Traversal, edge: EdgeType | None) -> bool:
@@ -214,7 +211,8 @@ class Drafter:
         written = clause.edge.text
         runs = f"`{written}` runs from `{edge.source}` to `{edge.target}`"
         if clause.is_undirected:
-            plain = f"`${clause.source.name} {written} ${clause.target.name}`"
+            variable = "" if clause.edge_variable is None else f"${clause.edge_variable.name}:"
+            plain = f"`${clause.source.name} {variable}{written} ${clause.target.name}`"
             self.findings.error("T22", clause.edge.span, f"{runs}, so it has a direction", f"write {plain}")
             return False
         if clause.bounds is not None:

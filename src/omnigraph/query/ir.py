@@ -214,10 +214,10 @@ RRF_LEAST, RRF_TIMES = 100, 4
 class ReadQuery:
     """A bound read.
 
-    Rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties` ascending: ids of
-    all variables in order of appearance, or the group keys of an aggregate, or the columns under `distinct`. All of
-    it only when `is_ordered`; otherwise the order is unspecified. Under `grouping` and `distinct`, order and ties hold
-    nothing but expressions of the grouping or the output. `distinct` compares whole nodes and edges by identity.
+    Rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties` ascending; the
+    reference of the query language ("Order is total") says what these are, `bind_output` makes them. All of it only
+    when `is_ordered`; otherwise the order is unspecified. Under `grouping` and `distinct`, order and ties hold nothing
+    but expressions of the grouping or the output. `distinct` compares whole nodes and edges by identity.
     """
 
     name: str

@@ -144,6 +144,10 @@ def combined(frame: Frame, codes: Sequence[Codes]) -> Codes:
         if bound * code.bound > _MOST_CODES:
             dense = grouped(Codes(numbers, bound))
             numbers, bound = dense.of_row, dense.count
+        if bound * code.bound > _MOST_CODES:
+            # Few groups times a large bound may still be too many: then both are as dense as there are rows.
+            other = grouped(code)
+            code = Codes(other.of_row, other.count)  # noqa: PLW2901 - the same codes, numbered anew
         numbers, bound = numbers * np.int64(code.bound) + code.numbers, bound * code.bound
     return Codes(numbers, bound)
 

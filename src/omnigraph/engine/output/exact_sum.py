@@ -24,6 +24,10 @@ _WEIGHT_BITS = 14
 _CHUNK = 1 << 15
 _EXACT_ROWS = 1 << 21
 _EXACT_IN_FLOAT = 2**53
+_MAX_DIVISOR = 2**31 - 1
+"""A remainder below it and the next digit fit into 63 bits; groups with more rows are divided one by one."""
+_ADDED_DIGITS = 3
+_SMALLEST_NORMAL = 2.0**-1022
 
 
 def _add_by_group(groups: Ints, count: int, values: Ints) -> Ints:
@@ -89,19 +93,41 @@ class ExactSums:
         return found
 
     def average(self, counts: Ints) -> Floats:
-        """The rounded sum of each group, divided by its count."""
-        return self.to_float64() / counts
+        """Return the exact sum of each group divided by its count, at least one, rounded once to the nearest."""
+        ints = self.to_int64() if self.exponent == 0 else None
+        if ints is not None and max(_largest(ints), _largest(counts)) <= _EXACT_IN_FLOAT:
+            return np.asarray(ints / counts, np.float64)  # both are exact in floating point, so this rounds once
+        negative = self.digits[-1] < 0
+        size = _carried(np.where(negative, -self.digits, self.digits))
+        found = _divide(size, np.minimum(counts, _MAX_DIVISOR), self.exponent).to_float64()
+        # Below the smallest normal number, to_float64 rounds to 53 bits and then once more to fewer.
+        is_hard = (counts > _MAX_DIVISOR) | (size.any(axis=0) & (found < _SMALLEST_NORMAL))
+        for group in np.flatnonzero(is_hard).tolist():
+            found[group] = self._divide_one(size[:, group].tolist(), int(counts[group]))
+        averages: Floats = np.where(negative, -found, found) + 0.0
+        return averages
 
-    def average_of_whole(self, counts: Ints) -> Floats:
-        """The exact sum of each group, divided by its count and rounded once; of whole numbers."""
-        ints = self.to_int64()
-        if ints is not None and not np.any((ints > _EXACT_IN_FLOAT) | (ints < -_EXACT_IN_FLOAT)):
-            return np.asarray(ints / counts, np.float64)
-        sums = self.to_float64()
-        found = sums / counts
-        if np.any(np.abs(sums) > _EXACT_IN_FLOAT):
-            found = np.array([sum_ / n for sum_, n in zip(self.whole(), counts.tolist(), strict=True)], np.float64)
-        return found
+    def _divide_one(self, digits: list[int], count: int) -> float:
+        """Divide one sum, given by its digits, in Python's integers, whose division rounds once."""
+        total = sum(digit << (place * _DIGIT) for place, digit in enumerate(digits))
+        return (total << max(self.exponent, 0)) / (count << max(-self.exponent, 0))
+
+
+def _divide(digits: Ints, counts: Ints, exponent: int) -> ExactSums:
+    """Divide sums that are not negative by counts of up to 31 bits: long division, all groups at once.
+
+    Three digits are added below, so that the quotient has more than the 64 bits which decide about its rounding. What
+    remains behind them sets the last bit: `to_float64` only asks whether anything follows.
+    """
+    quotient = np.zeros((digits.shape[0] + _ADDED_DIGITS, digits.shape[1]), np.int64)
+    rest = np.zeros(digits.shape[1], np.int64)
+    for place in reversed(range(len(quotient))):
+        rest <<= _DIGIT
+        if place >= _ADDED_DIGITS:
+            rest |= digits[place - _ADDED_DIGITS]
+        quotient[place], rest = np.divmod(rest, counts)
+    quotient[0] |= rest != 0
+    return ExactSums(quotient, exponent - _ADDED_DIGITS * _DIGIT)
 
 
 def sum_whole(groups: Ints, count: int, values: Ints | NDArray[np.uint64], weight: Ints | None) -> ExactSums:
@@ -118,9 +144,14 @@ def sum_whole(groups: Ints, count: int, values: Ints | NDArray[np.uint64], weigh
     return _summed(groups, count, cut, 0, 0, weight)
 
 
+def _largest(values: Ints | NDArray[np.uint64]) -> int:
+    """Return the largest absolute value, 0 of none."""
+    return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
+
+
 def _sum_small(groups: Ints, count: int, values: Ints | NDArray[np.uint64], weight: Ints | None) -> Ints | None:
     """The sums, where all of them together fit into the 53 bits that floats add exactly; None where they may not."""
-    largest = max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
+    largest = _largest(values)
     weights = len(groups) if weight is None else float(weight.sum(dtype=np.float64))
     if largest * weights >= _EXACT_IN_FLOAT:
         return None

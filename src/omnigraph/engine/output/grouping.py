@@ -40,7 +40,7 @@ class AggregateOverflowError(OmnigraphError):
 def group(frame: Frame, grouping: Grouping) -> Frame:
     """A row for each group, with its aggregates; without keys always exactly one.
 
-    Sums are exact and rounded once; an average is the sum divided by the count.
+    Sums are exact and rounded once; an average is the exact sum divided by the count, and rounded once too.
 
     Raises:
         AggregateOverflowError: A count or a sum of integers is beyond I64, or a sum of floats beyond F64.
@@ -133,8 +133,7 @@ class _Folds:
         if aggregate.fold is Fold.SUM:
             found = _in_64_bits(aggregate, sums) if is_whole else sums.to_float64()
         else:
-            once = np.maximum(counts, 1)
-            found = sums.average_of_whole(once) if is_whole else sums.average(once)
+            found = sums.average(np.maximum(counts, 1))
         if not np.all(np.isfinite(found)):
             raise AggregateOverflowError(expr_text(aggregate), str(Scalar.F64))
         return pa.array(found) if counts.all() else pa.array(found, mask=counts == 0)

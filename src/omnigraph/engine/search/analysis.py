@@ -80,7 +80,16 @@ def _folded(run: str) -> list[str]:
     plain = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", run).casefold()).translate(_FOLDING)
     if _MARK in plain:
         plain = _MARKS_ON_ASCII.sub("", plain).replace(_MARK, "")
-    return [word for word in plain.split() if any(map(str.isalnum, word))]
+    return [word[start:] for word in plain.split() if (start := _first_letter(word)) < len(word)]
+
+
+def _first_letter(word: str) -> int:
+    """Return where the first letter or digit of a word stands: a mark before it is on none of them, and no part of it.
+
+    Texts are split before they are normalised. `=` and a stroke through it are split, `≠` is not: without this, two
+    spellings of one text had different words.
+    """
+    return next((place for place, char in enumerate(word) if char.isalnum()), len(word))
 
 
 class _Folding(dict[int, str]):

@@ -15,7 +15,7 @@ from omnigraph.engine.search.text_index import Run, TextIndex
 from omnigraph.engine.tables.derived_bytes import Body, DamagedError, opened, part, placed, sealed
 from omnigraph.telemetry import log
 
-_TAG = f"omnigraph derived words 1, unicode {unicodedata.unidata_version}, stemmer {Stemmer.version()}\n".encode()
+_TAG = f"omnigraph derived words 2, unicode {unicodedata.unidata_version}, stemmer {Stemmer.version()}\n".encode()
 """Names the format, and whatever a word depends on."""
 _ARRAYS = {
     "token_of": "<i4",
