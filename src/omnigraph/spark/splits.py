@@ -19,7 +19,7 @@ from omnigraph.engine.decoding.json_lines import chunks_of
 from omnigraph.engine.decoding.record_error import RecordError, Reject
 from omnigraph.engine.decoding.records import read_graph_records
 from omnigraph.engine.decoding.sources import COMPRESSED, LINE_ENDINGS, ending_of, file_errors
-from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, arrow_file, read_typed
+from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, arrow_file, open_stream, read_typed
 from omnigraph.engine.decoding.typed_lines import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import Kind, OmnigraphError
@@ -212,7 +212,7 @@ def _spooled(one: OneInput, path: Path) -> OneInput:
                     file.write(chunk)
             return replace(one, source=replace(lines, data=path), size=path.stat().st_size)
         case TypedTable(data=data) as table if not isinstance(data, SpooledTable):
-            reader = pa.RecordBatchReader.from_stream(data)
+            reader = open_stream(table)
             with pa.ipc.new_file(str(path), reader.schema) as file:
                 for batch in reader:
                     for start in range(0, batch.num_rows, table.batch_rows):
