@@ -131,6 +131,16 @@ def test_records_of_the_older_shape_are_read_the_quick_way(monkeypatch: pytest.M
     assert people[0]["seen"] == datetime(2026, 1, 2, 3, 4, 5, 250_000, UTC)
 
 
+def test_of_several_exports_the_first_with_metadata_names_the_commit(graph: og.Graph) -> None:
+    person, *others = RECORDS.splitlines(keepends=True)[::-1]
+    second, third = (b'{"metadata":{"branch":"%s"}}\n' % name for name in (b"second", b"third"))
+
+    graph.load([io.BytesIO(person), io.BytesIO(second + b"".join(others)), io.BytesIO(third)], mode="append")
+
+    assert graph.commits()[0].message == "an export of branch second"
+    assert len(exported(graph)) == 7
+
+
 # --- what stays strict -------------------------------------------------------------------------------
 
 
