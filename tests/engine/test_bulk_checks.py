@@ -86,7 +86,7 @@ def records(draw: st.DrawFn) -> tuple[str, str, Row]:
         return kind, draw(others), {}
     if kind == "N":
         row: Row = {"r": draw(st.integers(1, 2)), "u": draw(maybe), "v": draw(st.sampled_from([None, "x", "y"]))}
-        return kind, draw(nodes), {name: value for name, value in row.items() if draw(st.integers(0, 4))}
+        return kind, draw(nodes), {name: value for name, value in row.items() if draw(st.integers(0, 2))}
     source, target = (nodes, others) if kind == "E" else (others, nodes)
     ends = {"src": draw(source), "dst": draw(target)}
     name = "w" if kind == "E" else "x"

@@ -43,7 +43,9 @@ def test_records_that_leave_out_different_properties_each_keep_their_own(graph: 
     }
 
     loaded(graph, "merge", *(person(name, **values) for name, values in given.items()))
+    again = loaded(graph, "merge", *(person(name, **values) for name, values in given.items()))
 
+    assert again.commit_id is None
     found = {row.pop("id"): row for row in rows(graph, "Person", "id", "age", "score", "born")}
     expected = {name: {**full[name], **given.get(name, {})} for name in full}
     assert {name: {**row, "born": row["born"] and str(row["born"])} for name, row in found.items()} == expected

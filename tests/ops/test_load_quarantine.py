@@ -293,8 +293,9 @@ def test_the_first_problems_are_told_of_however_many_records_can_not_be_read(
     graph: og.Graph, tmp_path: Path, broken: int
 ) -> None:
     """Of two files, by file and line, whichever was found first: a broken rule is found behind bad values."""
-    first = [person("r", age=999), *["no record"] * broken]
-    second = [*["no record"] * broken, person("s", age=999)]
+    unreadable = ["no record"] * broken
+    first: list[Record | str] = [person("r", age=999), *unreadable]
+    second: list[Record | str] = [*unreadable, person("s", age=999)]
     inputs = LoadInput(graph=(source(*first, name="one"), source(*second, name="two")))
 
     with pytest.raises(LoadError) as caught:

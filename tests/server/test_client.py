@@ -94,6 +94,11 @@ def test_a_parameter_is_named_by_a_text(remote: og.RemoteGraph) -> None:
         remote.query(ALL, params={1: 2})  # type: ignore[dict-item]  # the point
 
 
+def test_a_state_is_named_by_a_time_with_its_zone(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.BadArgumentError, match="without a zone"):
+        remote.query(ALL, at=datetime(2026, 1, 2))  # noqa: DTZ001 - the naive one is the point
+
+
 def test_a_snapshot_tells_its_pins(remote: og.RemoteGraph) -> None:
     snapshot = remote.snapshot()
 

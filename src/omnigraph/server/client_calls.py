@@ -15,7 +15,7 @@ from omnigraph.clock import instant_text
 from omnigraph.engine.result import Result, Target
 from omnigraph.graph.texts import parameters
 from omnigraph.lang.source import Source
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.arguments import BadArgumentError, check_instant
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.query.params import PLAIN, ParameterError, ParameterProblem, ParamText
 from omnigraph.schema.misfit import Misfit, shown
@@ -150,8 +150,11 @@ def named(source: str | Source) -> dict[str, Source]:
 
 
 def time_text(at: datetime | None) -> str | None:
-    """A time as it goes over the wire."""
-    return None if at is None else instant_text(at)
+    """A time as it goes over the wire; BadArgumentError for one without a zone, as in this process."""
+    if at is None:
+        return None
+    check_instant("at", at)
+    return instant_text(at)
 
 
 def plain(value: object) -> object:

@@ -77,7 +77,7 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
     origin = Origin(file=name, is_partial=is_partial, blobs=blobs)
     limit = max_line_bytes((*catalog.nodes.values(), *catalog.edges.values()))
     for block in line_blocks(chunks_of(source), limit=limit, rows=window_rows, size=window_bytes):
-        if is_start and (len(block.chosen) or block.too_long):
+        if is_start:
             is_start = False
             block = _without_metadata(block, describe)  # noqa: PLW2901 - less of the same
         window = _Window(catalog, origin, ids, block)
@@ -89,7 +89,7 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
 
 def _without_metadata(block: LineBlock, describe: Callable[[str], None] | None) -> LineBlock:
     """Return the first block of an input without the line of metadata that it may start with."""
-    line = block.line(int(block.chosen[0])) if len(block.chosen) else b""
+    line = block.line(0) if len(block.chosen) and not block.chosen[0] else b""
     if not METADATA.match(line):
         return block
     try:
