@@ -73,6 +73,19 @@ class Model:
             if len(self.verdict.refused) == before:
                 return self.verdict
 
+    def result(self) -> dict[str, dict[str, Row]]:
+        """Return every row that is there after the load, by type and id; `judge` comes first."""
+        verdict = self.verdict
+        if verdict.unplaced or (verdict.refused and not self.leaves_out):
+            return {name: dict(rows) for name, rows in self.committed.items()}
+        found: dict[str, dict[str, Row]] = {}
+        for name, committed in self.committed.items():
+            found[name] = dict(self._stay(name))
+            for one in self._alive(name):
+                before = committed.get(one.id, {}) if self.mode == "merge" else {}
+                found[name][one.id] = {**before, **one.values}
+        return found
+
     # --- who is there ---------------------------------------------------------------------------------
 
     def _alive(self, name: str) -> list[Given]:

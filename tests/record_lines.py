@@ -167,6 +167,14 @@ PROPERTIES = {
     "Knows": ["since"],
     "Likes": ["weight"],
 }
+_DAYS = st.integers(-720_000, 2_933_000).map(str) | st.sampled_from(['"2024-02-29"', "null", "1.0", "true"])
+_TIMES = st.datetimes().map(lambda instant: f'"{instant.isoformat()}"') | st.sampled_from(['"2024-02-29T01:02:03Z"'])
+_OLDER = {
+    **dict.fromkeys(("day", "since"), _DAYS),
+    "days": st.lists(_DAYS, max_size=2).map(lambda items: "[" + ",".join(items) + "]") | st.just("null"),
+    **dict.fromkeys(("seen", "at"), _TIMES),
+}
+"""Values as the older system spelt them."""
 FITTING["at"], FITTING["count"] = FITTING["seen"], FITTING["age"]
 EDGES = ("Knows", "Likes")
 
@@ -201,14 +209,19 @@ def records(draw: st.DrawFn, *, is_wild: bool) -> bytes:
     colon, comma = draw(
         st.sampled_from([(":", ","), (": ", ", "), (":", ",")] + ([(" :", " ,"), (":\t", ",\r")] if is_wild else []))
     )
-    data = comma.join(f'"{name}"{colon}{value}' for name, value in draw(pairs(type_name, is_wild=is_wild)))
+    inner = draw(pairs(type_name, is_wild=is_wild))
+    is_older = draw(st.integers(0, 3)) == 0
+    if is_older:
+        inner = [*((name, draw(_OLDER.get(name, st.just(value)))) for name, value in inner)]
+        inner.insert(draw(st.integers(0, len(inner))), ("id", draw(st.sampled_from(['"a"', '"b"', "null", "7"]))))
+    data = comma.join(f'"{name}"{colon}{value}' for name, value in inner)
     is_edge = type_name in EDGES
     shown = draw(st.sampled_from([type_name, type_name, type_name.upper()])) if is_edge else type_name
     fields = [("edge" if is_edge else "type", f'"{shown}"')]
     ids = STRINGS | st.just("null") | st.just("1") if is_wild else st.sampled_from(['"a"', '"b"', '"x\\"y"', '"é"'])
     if is_edge:
         fields += [("from", draw(ids)), ("to", draw(ids))]
-    if draw(st.booleans()) and (is_wild or type_name in {"Thing", "File", "Knows"}):
+    if (not is_older or is_wild) and draw(st.booleans()) and (is_wild or type_name in {"Thing", "File", "Knows"}):
         fields.insert(draw(st.integers(0 if is_wild else 1, len(fields))), ("id", draw(ids)))
     if data or draw(st.booleans()):
         fields.append(

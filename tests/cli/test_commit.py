@@ -218,6 +218,15 @@ def test_a_commit_tells_which_pins_and_counts_it_changed(session: Session, capsy
     ]
 
 
+def test_a_commit_has_its_id_and_actor_by_both_names(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    commit = commits(session)[0]
+
+    main(["commit", "show", commit.id, session.uri, "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["graph_commit_id"], told["actor_id"]) == (told["id"], told["actor"]) == (commit.id, commit.actor)
+
+
 def test_a_commit_for_people(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     commit = commits(session)[0]
 

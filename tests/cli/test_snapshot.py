@@ -63,8 +63,11 @@ def test_every_table_is_shown_with_its_pin(session: Session, capsys: pytest.Capt
             "table_key": key,
             "location": pins[key].path,
             "branch": "main",
+            "table_branch": None,
             "version": str(pins[key].version),
+            "table_version": str(pins[key].version),
             "rows": 5 if key == "node:A" else 4,
+            "row_count": 5 if key == "node:A" else 4,
         }
         for key in TABLES
     ]

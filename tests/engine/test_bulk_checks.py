@@ -1,9 +1,13 @@
 """Checks over whole columns find what plain dictionaries find."""
 
+import io
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from load_calls import Record, loaded
+from load_calls import Record, loaded, source
 from mutating import new_graph
 from naive_load import Given, Kind, Model, Row
-from omnigraph.ops.load import LoadError
+from omnigraph.ops.load import LoadError, LoadInput
 from omnigraph.storage.column_sets import are_equal, is_among, places_among, ranks, repeats, tally
 from omnigraph.storage.hashing import Hashes, Texts
 from omnigraph.storage.key_set import KeySet, hits_in_each, one_behind_another
@@ -83,7 +87,7 @@ def records(draw: st.DrawFn) -> tuple[str, str, Row]:
         return kind, draw(others), {}
     if kind == "N":
         row: Row = {"r": draw(st.integers(1, 2)), "u": draw(maybe), "v": draw(st.sampled_from([None, "x", "y"]))}
-        return kind, draw(nodes), {name: value for name, value in row.items() if draw(st.integers(0, 4))}
+        return kind, draw(nodes), {name: value for name, value in row.items() if draw(st.integers(0, 2))}
     source, target = (nodes, others) if kind == "E" else (others, nodes)
     ends = {"src": draw(source), "dst": draw(target)}
     name = "w" if kind == "E" else "x"
@@ -108,6 +112,101 @@ def test_a_load_refuses_what_dictionaries_refuse(world: og.Graph, examples: int)
         assert total == len(expected.refused) + expected.unplaced
 
     check()
+
+
+BLANK: dict[str, Row] = {
+    "N": {"u": None, "v": None, "r": None},
+    "M": {},
+    "E": {"src": None, "dst": None, "w": None},
+    "L": {"src": None, "dst": None, "x": None},
+}
+"""What a row says where nothing says anything else."""
+
+
+def rows_of(graph: og.Graph) -> dict[str, dict[str, Row]]:
+    """Every row of a graph, by type and id."""
+    out = io.BytesIO()
+    graph.export(out)
+    found: dict[str, dict[str, Row]] = {name: {} for name in COMMITTED}
+    for one in map(json.loads, out.getvalue().splitlines()):
+        ends = {"src": one["from"], "dst": one["to"]} if "edge" in one else {}
+        data = {name: value for name, value in one["data"].items() if name != "k"}
+        found[one.get("type") or one["edge"]][one.get("id") or one["data"]["k"]] = ends | data
+    return found
+
+
+def random_records(dice: Random) -> list[tuple[str, str, Row]]:
+    """Records of any types, often at odds with each other and with what is there; or partial ones that are at peace."""
+    if dice.random() < 0.4:
+        order = enumerate(dice.sample("abcd", 4))
+        return [
+            ("N", k, _some(dice, {"r": 9 + at, "u": 9 + at, "v": f"v{at}"}, "r" if k == "d" else "")) for at, k in order
+        ]
+    return [_random_record(dice) for _ in range(dice.randrange(10))]
+
+
+def _random_record(dice: Random) -> tuple[str, str, Row]:
+    kind = dice.choice("NNMEEL")
+    if kind == "M":
+        return kind, dice.choice("pqr"), {}
+    if kind == "N":
+        row = {"r": dice.randint(1, 3), "u": dice.choice([None, 1, 2, 3, 4, 5]), "v": dice.choice([None, "x", "y"])}
+        return kind, dice.choice("abcdef"), _some(dice, row, "")
+    source, target = ("abcd", "pqr") if kind == "E" else ("pqr", "abcd")
+    ends = {"src": dice.choice(source), "dst": dice.choice(target)}
+    return (
+        kind,
+        dice.choice("123456"),
+        ends | _some(dice, {"w" if kind == "E" else "x": dice.choice([None, 1, 2, 3])}, ""),
+    )
+
+
+def _some(dice: Random, row: Row, always: str) -> Row:
+    return {name: value for name, value in row.items() if name in always or dice.random() < 0.6}
+
+
+@pytest.mark.parametrize("examples", [25, pytest.param(1_500, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)])])
+def test_a_load_leaves_what_dictionaries_leave(examples: int, tmp_path: Path) -> None:
+    """Rows that are kept in part, records that are set aside, and two files: what is there afterwards, to the value."""
+    graph = new_graph(tmp_path, SCHEMA)
+    start = [record(kind, k, row) for kind in COMMITTED for k, row in COMMITTED[kind].items()]
+    blank = {kind: {k: {**BLANK[kind], **row} for k, row in rows.items()} for kind, rows in COMMITTED.items()}
+    for row in (*blank["N"].values(), *blank["M"].values()):
+        row.pop("k")
+
+    for seed in range(examples):
+        dice = Random(seed)
+        mode = dice.choice(["append", "merge", "merge", "overwrite"])
+        leaves_out = dice.random() < 0.6
+        drawn = random_records(dice)
+        cut = dice.randint(0, len(drawn))
+        loaded(graph, "overwrite", *start)
+        if mode != "merge":
+            drawn = [(kind, k, {"r": 1, **row} if kind == "N" else row) for kind, k, row in drawn]
+        given: dict[str, list[Given]] = {}
+        for line, (kind, k, row) in enumerate(drawn, 1):
+            given.setdefault(kind, []).append(Given(line, k, row))
+        model = Model(KINDS, mode, blank, given, leaves_out=leaves_out)
+        model.judge()
+        lines = [record(*one) for one in drawn]
+        inputs = LoadInput(graph=(source(*lines[:cut], name="1"), source(*lines[cut:], name="2")))
+        kept = Path(tempfile.mkdtemp(dir=tmp_path)) / "kept"
+
+        with suppress(LoadError):
+            loaded(graph, mode, inputs=inputs, on_error=kept if leaves_out else None)
+
+        expected = model.result()
+        assert rows_of(graph) == {
+            kind: {k: {**BLANK[kind], **row} for k, row in rows.items()} for kind, rows in expected.items()
+        }, f"seed {seed}: {mode} of {drawn}"
+        if leaves_out and kept.exists():
+            refused = sorted(model.verdict.refused.items())
+            places = [("1", line) if line <= cut else ("2", line - cut) for line, _ in refused]
+            told = [json.loads(line) for line in (kept / "reasons.jsonl").read_text().splitlines()]
+            assert [(one["file"], one["line"]) for one in told] == places
+            assert [one["rule"] for one in told] == [rule for _, rule in refused]
+            texts = [json.loads(line) for line in (kept / "rejected.jsonl").read_text().splitlines()]
+            assert texts == [lines[line - 1] for line, _ in refused], seed
 
 
 def verdict(graph: og.Graph, mode: str, lines: list[Record]) -> tuple[dict[int, str], int]:

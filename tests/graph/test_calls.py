@@ -55,6 +55,8 @@ CALLS: dict[str, tuple[Callable[[og.Graph], object], str]] = {
         "`at` can't be `2026-01-05 00:00:00` without a zone: it is a time with a zone",
     ),
     "a time as text": (lambda graph: graph.snapshot(at="2026-01-05"), "`at` can't be of type str"),  # type: ignore[arg-type] # the slip
+    "a parameter's number": (lambda graph: graph.query(ALL, params={1: 2}), "`params` can't be {1: …}: names are text"),  # type: ignore[dict-item] # the slip
+    "a mutation's number": (lambda graph: graph.mutate(ADD, params={1: 2}), "names are text"),  # type: ignore[dict-item] # the slip
     "parameters without names": (lambda graph: graph.query(ALL, params=["Ada"]), "`params` can't be of type list"),  # type: ignore[arg-type] # the slip
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -145,11 +146,9 @@ def test_a_record_that_does_not_fit_can_be_set_aside(graph: og.Graph, tmp_path: 
 @pytest.mark.parametrize(
     "value, reason",
     [
-        (
-            Decimal("1.5"),
-            r"1\.5 is a Decimal, and numbers are F64 or whole here; give float\(…\), int\(…\) or its text",
-        ),
-        ([Decimal("1.5")], "1.5 is a Decimal"),
+        (Decimal("0.1"), r"the Decimal 0\.1 can't be held exactly by a float; give float\(…\) if rounding is meant"),
+        ([Decimal("0.1")], r"the Decimal 0\.1 can't be held"),
+        (np.datetime64("2026"), r"a datetime64\[Y\] names no single day"),
         ({1, 2}, "a set is no value of a record"),
         (object(), "an? object is no value of a record"),
     ],
@@ -159,6 +158,18 @@ def test_a_value_that_is_none_stops_the_load(graph: og.Graph, value: object, rea
         graph.load([thing("a"), thing("b", share=value)], mode="append")
 
     assert column(graph, "Thing", "id") == []
+
+
+@pytest.mark.parametrize(
+    "value, found",
+    [(Decimal("1.5"), 1.5), (np.float32(0.5), 0.5), (np.int32(2), 2.0), (pd.NA, None), (pd.NaT, None)],
+)
+def test_a_value_of_another_library_is_taken_for_what_it_says(
+    graph: og.Graph, value: object, found: float | None
+) -> None:
+    graph.load([thing("a", share=value)], mode="append")
+
+    assert column(graph, "Thing", "share") == [found]
 
 
 def test_a_record_that_is_no_mapping_is_told_by_its_number(graph: og.Graph) -> None:

@@ -31,6 +31,26 @@ def test_a_merge_keeps_what_a_record_leaves_out(graph: og.Graph) -> None:
     ]
 
 
+def test_records_that_leave_out_different_properties_each_keep_their_own(graph: og.Graph) -> None:
+    full = {name: {"age": age, "score": age / 2, "born": f"200{age}-01-02"} for age, name in enumerate("abcdef")}
+    loaded(graph, "append", *(person(name, **values) for name, values in full.items()))
+    given: dict[str, dict[str, object]] = {
+        "f": {"age": 50},  # each leaves out others of the three, and they come in another order than they are stored
+        "b": {"score": 51.0, "born": "2051-01-01"},
+        "e": {"age": 52, "born": None},
+        "a": {"score": 53.0},
+        "d": {"age": 54, "score": 54.0, "born": "2054-01-01"},
+    }
+
+    loaded(graph, "merge", *(person(name, **values) for name, values in given.items()))
+    again = loaded(graph, "merge", *(person(name, **values) for name, values in given.items()))
+
+    assert again.commit_id is None
+    found = {row.pop("id"): row for row in rows(graph, "Person", "id", "age", "score", "born")}
+    expected = {name: {**full[name], **given.get(name, {})} for name in full}
+    assert {name: {**row, "born": row["born"] and str(row["born"])} for name, row in found.items()} == expected
+
+
 def test_an_explicit_null_clears(graph: og.Graph) -> None:
     loaded(graph, "append", person("a", age=1, email="a@"))
 
@@ -165,6 +185,22 @@ def test_an_edge_that_a_merge_moves_is_counted_where_it_is(graph: og.Graph) -> N
     assert refused(graph, "merge", edge("WorksAt", "a", "r", "w")) == [
         "in.jsonl, line 1: @card violation on WorksAt: 'a' has 2 edges (max 1)"
     ]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_of_too_many_edges_the_one_that_was_there_before_stays(graph: og.Graph, tmp_path: Path, moved: bool) -> None:
+    cities = [node("City", name, name=name) for name in "rs"]
+    loaded(graph, "append", person("a"), person("b"), *cities, edge("WorksAt", "a", "r", "old"))
+    loaded(graph, "append", edge("WorksAt", "b", "r", "other"))
+    surplus = edge("WorksAt", "a", "s", "other" if moved else "new")
+
+    result = loaded(graph, "merge", surplus, edge("WorksAt", "a", "s", "old"), on_error=tmp_path / "bad")
+
+    assert result.rejected == 1
+    (reason,) = map(json.loads, (tmp_path / "bad" / "reasons.jsonl").read_text().splitlines())
+    assert (reason["line"], reason["rule"]) == (1, "card")
+    found = {row["id"]: (row["src"], row["dst"]) for row in rows(graph, "WorksAt", "id", "src", "dst")}
+    assert found == {"old": ("a", "s"), "other": ("b", "r")}
 
 
 def test_an_edge_that_its_source_needs_is_not_moved_away(graph: og.Graph) -> None:

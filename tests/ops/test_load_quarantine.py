@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from load_calls import Record, edge, loaded, node, person
+from load_calls import Record, edge, loaded, node, person, source
 from mutating import column, new_graph, rows
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, TypedSource
 
@@ -213,6 +213,23 @@ def test_a_table_whose_new_rows_are_all_bad_is_not_overwritten(graph: og.Graph, 
     assert column(graph, "Person", "age") == [1]
 
 
+def test_a_refused_node_that_an_edge_needs_fails_an_overwrite(graph: og.Graph, tmp_path: Path) -> None:
+    loaded(graph, "append", person("a"), person("b"), edge("Knows", "a", "b", since=3))
+
+    with pytest.raises(LoadError) as caught:
+        loaded(
+            graph,
+            "overwrite",
+            person("a", email="x@"),
+            person("b", email="x@"),  # refused, and the edge that stays leads to it
+            on_error=tmp_path / "bad",
+        )
+
+    assert [(one.rule, one.line) for one in caught.value.problems] == [("unique", 2), ("dangling", None)]
+    assert column(graph, "Person", "email") == [None, None]
+    assert column(graph, "Knows", "since") == [3]
+
+
 @pytest.mark.parametrize("text", ["no record\n", '{"name": "b", "age": 999}\n'])
 def test_a_file_of_nothing_but_bad_records_empties_no_table(graph: og.Graph, tmp_path: Path, text: str) -> None:
     loaded(graph, "append", person("a"))
@@ -249,6 +266,46 @@ def test_a_node_that_loses_its_edges_is_left_out_too(graph: og.Graph, tmp_path: 
 
     assert result.rejected == 2
     assert column(graph, "Team", "id") == ["u"]
+
+
+def test_thousands_of_refusals_of_one_rule_each_tell_of_their_own_record(tmp_path: Path) -> None:
+    """Over two files, and more than are told at a time."""
+    graph = new_graph(tmp_path, "node N { k: String @key  v: I64? }")
+    most = 4_200
+    loaded(graph, "append", *(node("N", k=f"n{number}") for number in range(most)))
+    lines = [node("N", k=f"n{number}", v=number) for number in range(most)]
+    inputs = LoadInput(graph=(source(*lines[:100], name="one"), source(*lines[100:], name="two")))
+
+    result = loaded(graph, "append", inputs=inputs, on_error=tmp_path / "bad")
+
+    assert result.rejected == most
+    rejected = [json.loads(line) for line in (tmp_path / "bad" / "rejected.jsonl").read_text().splitlines()]
+    reasons = [json.loads(line) for line in (tmp_path / "bad" / "reasons.jsonl").read_text().splitlines()]
+    assert rejected == lines
+    places = [("one", line) for line in range(1, 101)] + [("two", line) for line in range(1, most - 99)]
+    assert [(one["file"], one["line"]) for one in reasons] == places
+    assert [one["value"] for one in reasons] == [f'"n{number}"' for number in range(most)]
+    assert all(f"'n{number}'" in one["message"] for number, one in enumerate(reasons))
+
+
+@pytest.mark.parametrize("broken", [5, 30])
+def test_the_first_problems_are_told_of_however_many_records_can_not_be_read(
+    graph: og.Graph, tmp_path: Path, broken: int
+) -> None:
+    """Of two files, by file and line, whichever was found first: a broken rule is found behind bad values."""
+    unreadable = ["no record"] * broken
+    first: list[Record | str] = [person("r", age=999), *unreadable]
+    second: list[Record | str] = [*unreadable, person("s", age=999)]
+    inputs = LoadInput(graph=(source(*first, name="one"), source(*second, name="two")))
+
+    with pytest.raises(LoadError) as caught:
+        loaded(graph, "append", inputs=inputs, on_error=tmp_path / "bad", max_errors=0)
+
+    places = [("one", line) for line in range(1, broken + 2)] + [("two", line) for line in range(1, broken + 2)]
+    assert caught.value.total == len(places)
+    assert [(one.file, one.line) for one in caught.value.problems] == places[:20]
+    reasons = [json.loads(line) for line in (tmp_path / "bad" / "reasons.jsonl").read_text().splitlines()]
+    assert [(one["file"], one["line"]) for one in reasons] == places
 
 
 def test_blobs_of_rejected_records_are_kept(tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ def test_what_loses_rows_is_refused_unless_it_is_forced(sound: og.Graph, tmp_pat
 
     (table,) = refused.tables
     assert (table.plan.certainty, table.outcome, refused.has_refused) == (Certainty.SUSPICIOUS, Outcome.REFUSED, True)
+    told = table.to_json()
+    assert (told["classification"], told["action"]) == (told["certainty"], told["outcome"]) == ("suspicious", "refused")
     assert [(step.operation, step.rows_before, step.rows_after) for step in table.plan.lost] == [("load", 3, 4)]
     assert [one.outcome for one in forced.tables] == [Outcome.PUBLISHED]
     assert not forced.has_refused

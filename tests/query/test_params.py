@@ -1,7 +1,10 @@
 import pickle
 from array import array
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from omnigraph.errors import Kind
@@ -163,6 +166,73 @@ def test_nothing_is_converted_silently(type_: ValueType, value: object) -> None:
 )
 def test_python_values_of_the_type_are_taken(type_: ValueType, value: object, expected: object) -> None:
     assert check_one(type_, value) == expected
+
+
+@pytest.mark.parametrize(
+    "type_,value,expected",
+    [
+        (Scalar.F64, np.float16(0.5), 0.5),
+        (Scalar.F64, np.float32(0.1), 0.10000000149011612),
+        (Scalar.F32, np.float32(0.1), 0.10000000149011612),
+        (Scalar.F64, np.int32(3), 3.0),
+        (Scalar.F64, np.longdouble(0.5), 0.5),
+        (Scalar.BOOL, np.bool_(True), True),
+        (Scalar.I64, np.uint8(7), 7),
+        (Scalar.STRING, np.str_("a"), "a"),
+        (Scalar.DATE, np.datetime64("2026-01-02"), date(2026, 1, 2)),
+        (Scalar.F64, Decimal("1.5"), 1.5),
+        (Scalar.F64, Decimal(2), 2.0),
+        (Scalar.I64, Decimal(9007199254740993), 9007199254740993),
+        (Scalar.DATETIME, pd.Timestamp("2026-01-02T03:04:05", tz="UTC"), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        (ListOf(Scalar.F64), np.array([1, 2], np.int32), (1.0, 2.0)),
+        (ListOf(Scalar.F64), [np.float32(0.5), Decimal("0.25"), 1], (0.5, 0.25, 1.0)),
+        (ListOf(Scalar.DATE), np.array(["2026-01-02"], "datetime64[D]"), (date(2026, 1, 2),)),
+        (VectorOf(2), [np.float16(0.5), np.int8(1)], (0.5, 1.0)),
+    ],
+)
+def test_values_of_other_libraries_are_taken_where_they_say_exactly_the_same(
+    type_: ValueType, value: object, expected: object
+) -> None:
+    checked = check_one(type_, value)
+
+    assert checked == expected
+    assert type(checked) is type(expected)
+
+
+@pytest.mark.parametrize("value", [pd.NA, pd.NaT, np.datetime64("NaT"), None])
+def test_a_missing_value_of_pandas_is_null(value: object) -> None:
+    assert check_params([CITY], {"city": value}) == {"city": None}
+    assert "is null, but it is required" in problem_of(Scalar.I64, value)
+
+
+@pytest.mark.parametrize(
+    "type_,value,reason",
+    [
+        (Scalar.DATETIME, pd.Timestamp("2026-01-02"), 'value.tz_localize("UTC")'),
+        (Scalar.DATETIME, datetime(2026, 1, 2), "value.replace(tzinfo=UTC)"),  # noqa: DTZ001 - the naive one is the point
+        (Scalar.DATETIME, np.datetime64("2026-01-02T03:04:05", "ns"), "a time needs its zone"),
+        (ListOf(Scalar.DATETIME), np.array(["2026-01-02T03"], "datetime64[ns]"), "a time needs its zone"),
+        (Scalar.DATETIME, np.datetime64("2026-01-02T03:04:05.000000001", "ns"), "finer than a microsecond"),
+        (Scalar.DATE, np.datetime64("2026-01-02T03", "ns"), "expected a date"),
+        (Scalar.DATE, np.datetime64("2026"), "names no single day; give value.astype('datetime64[D]')"),
+        (Scalar.F64, Decimal("0.1"), "can't be held exactly by a float; give float(…) if rounding is meant"),
+        (Scalar.F64, Decimal("NaN"), "is no number"),
+        (Scalar.I64, Decimal("1.5"), "expected a whole number"),
+        (Scalar.I64, Decimal("1e400"), "more than 40 digits"),
+        (Scalar.F64, np.longdouble(1) / 3, "give float(…)"),
+        (Scalar.F64, np.float32("nan"), "expected a finite number"),
+        (Scalar.I64, np.float32(1), "expected a whole number"),
+        (Scalar.I64, np.bool_(True), "expected a whole number"),
+        (Scalar.I64, np.datetime64("2026-01-02T03", "ns"), "expected a whole number"),
+        (Scalar.F64, np.complex64(1), "got a complex"),
+        (Scalar.STRING, Decimal(1), "expected a string"),
+        (ListOf(Scalar.I64), [1, pd.NA], "item 2: expected a whole number"),
+    ],
+)
+def test_what_another_library_says_otherwise_is_refused_with_the_way_out(
+    type_: ValueType, value: object, reason: str
+) -> None:
+    assert reason in problem_of(type_, value)
 
 
 def test_an_integer_of_another_library_is_taken_for_what_it_says() -> None:

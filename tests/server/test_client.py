@@ -2,8 +2,12 @@
 
 import pickle
 from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import omnigraph as og
@@ -54,6 +58,53 @@ def test_a_stored_mutation_is_run_by_its_name(remote: og.RemoteGraph) -> None:
 
     assert (done.affected_nodes, remote.commits(limit=1)[0].message) == (1, "a year")
     assert remote.invoke_mutation("rename_age", params={"n": "Ada", "a": 37}, idempotency_key="a1") == done
+
+
+TAKES = "query q($x: F64?, $t: DateTime?) { match { $p: Person } return { $p.name, $x as x } limit 1 }"
+
+
+@pytest.mark.parametrize(
+    "value, found", [(np.float32(0.5), 0.5), (np.int32(2), 2.0), (Decimal("1.5"), 1.5), (pd.NA, None)]
+)
+def test_a_parameter_of_another_library_is_sent_as_it_is_taken_here(
+    remote: og.RemoteGraph, value: object, found: object
+) -> None:
+    assert remote.query(TAKES, params={"x": value}).rows()[0]["x"] == found
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("t", datetime(2026, 1, 2)),  # noqa: DTZ001 - the naive one is the point
+        ("t", np.datetime64("2026-01-02T03", "ns")),
+        ("x", Decimal("0.1")),
+        ("x", object()),
+        ("x", [1.0, {1, 2}]),
+    ],
+)
+def test_a_parameter_that_no_type_takes_is_refused_as_here(remote: og.RemoteGraph, name: str, value: object) -> None:
+    with pytest.raises(og.ParameterError) as refused:
+        remote.query(TAKES, params={name: value})
+
+    assert str(refused.value).startswith(f"parameter `${name}")
+
+
+def test_a_parameter_is_named_by_a_text(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.BadArgumentError, match="names are text"):
+        remote.query(ALL, params={1: 2})  # type: ignore[dict-item]  # the point
+
+
+def test_a_state_is_named_by_a_time_with_its_zone(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.BadArgumentError, match="without a zone"):
+        remote.query(ALL, at=datetime(2026, 1, 2))  # noqa: DTZ001 - the naive one is the point
+
+
+def test_a_snapshot_tells_its_pins(remote: og.RemoteGraph) -> None:
+    snapshot = remote.snapshot()
+
+    assert {key: str(pin.version) for key, pin in snapshot.pins.items()} == {
+        one["table_key"]: one["table_version"] for one in snapshot.to_json()["tables"]
+    }
 
 
 def test_who_may_not_is_denied(process: Process) -> None:

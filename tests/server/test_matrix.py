@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
+from omnigraph import __version__
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Action
 from omnigraph.server.app import ROUTERS
+from omnigraph.server.routes_server import source_version
 from serving import ADD, ALL, PEOPLE, SCHEMA, Served, serving
 from worlds import FAST
 
@@ -150,6 +152,36 @@ def test_who_may_nothing_does_not_learn_which_graphs_there_are(route: Route, ser
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 def test_health_needs_no_token(path: str, served: Served) -> None:
     assert served.client.get(path).status_code == 200
+
+
+def test_health_says_which_release_and_revision_it_is(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return '{"url": "x", "vcs_info": {"vcs": "git", "commit_id": "4be1"}}'
+
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
+    source_version.cache_clear()
+
+    try:
+        told = served.client.get("/healthz").json()
+    finally:
+        source_version.cache_clear()
+
+    assert told == {"status": "ok", "version": __version__, "source_version": "4be1", "internal_schema_version": 4}
+
+
+@pytest.mark.parametrize("text", [None, '{"url": "file:///x", "dir_info": {"editable": true}}', "nonsense"])
+def test_a_package_that_came_from_no_repository_has_no_revision(
+    text: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, _: str) -> str | None:
+            return text
+
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
+
+    assert source_version.__wrapped__() is None
 
 
 @pytest.mark.parametrize("path", ["/", "/graphs/people", "/graphs/people/nothing", "/docs", "/redoc"])

@@ -11,6 +11,7 @@ from corpus_runner import failure_of
 from corpus_writing import LoadOrder, is_load_case
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
 from omnigraph.spark.job import SparkLoading, reader
+from spark_loading import exported, spark_loaded
 
 CASES = [
     (f"{path.stem}: {case.title}", case)
@@ -38,3 +39,22 @@ def test_a_case_of_the_corpus_holds_on_spark(case: Case, spark: SparkSession) ->
 
     if failure is not None:
         pytest.fail(f"{case.path}:{case.line}: {case.title}\n\n{failure}", pytrace=False)
+
+
+EXPORT = Path(__file__).parents[2] / "examples" / "older-export"
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_an_export_of_the_older_system_holds_on_spark(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    here, there = (
+        og.create_graph(str(tmp_path / name), schema=(EXPORT / "schema.pg").read_text()) for name in ("here", "there")
+    )
+
+    here.load(EXPORT / "export.jsonl", mode=mode)
+    spark_loaded(spark, there, mode, EXPORT / "export.jsonl", SMALL)
+
+    assert exported(there) == exported(here)
+    assert there.commits()[0].message == here.commits()[0].message == EXPORT_MESSAGE
+
+
+EXPORT_MESSAGE = "an export of branch main at commit 01JZ3VQ5E9X4N7T2B8W6K0M1RC"

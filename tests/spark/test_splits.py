@@ -43,7 +43,10 @@ LINES = [
     '{"type":"Person","data":{"name":"eve\\nand adam","age":1}}',
     "   ",
     '{"type":"Person","data":{"name":"zoë"}}',
+    '{"metadata":{"branch":"further on"}}',
+    '{"data":{"id":"zed","name":"zed"},"type":"Person"}',
 ]
+METADATA = '{"metadata":{"branch":"main"}}'
 CELLS = ["ada,36", "bob,old", '"a,b",1', '"two\nlines",2', "", '"say ""hi""",3', "too,many,cells", "zoë,4"]
 
 
@@ -99,14 +102,14 @@ def _moved(error: RecordError, lines: int) -> tuple[str, int, str | None, str | 
 @pytest.mark.parametrize("target", [1, 3, 7, 20, 50, 51, 52, 100, 1000])
 @pytest.mark.parametrize("end", ["\n", "\r\n", ""], ids=["lf", "crlf", "open"])
 def test_graph_jsonl_in_splits_is_the_same(tmp_path: Path, target: int, end: str) -> None:
-    text = ((end or "\n").join(LINES) + end).encode()
+    text = ((end or "\n").join([METADATA, *LINES]) + end).encode()
     one = graph_file(tmp_path / "in.jsonl", b"\xef\xbb\xbf" + text)
 
     rows, rejected = by_splits(one, target)
 
     assert (rows, rejected) == whole(one)
-    assert len(rows) == 4
-    assert len(rejected) == 3
+    assert len(rows) == 5
+    assert len(rejected) == 4
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12), st.integers(1, 200))
@@ -232,7 +235,7 @@ def test_compressed_text_is_one_split(tmp_path: Path) -> None:
     one = graph_file(path, path.read_bytes())
 
     assert len(plan_splits([one], target_bytes=1)) == 1
-    assert len(by_splits(one, 1)[0]) == 4
+    assert len(by_splits(one, 1)[0]) == 5
 
 
 def test_a_stream_is_spooled_and_keeps_its_name(tmp_path: Path) -> None:
@@ -241,7 +244,7 @@ def test_a_stream_is_spooled_and_keeps_its_name(tmp_path: Path) -> None:
 
     rows, rejected = by_splits(inputs[0], 30)
 
-    assert len(rows) == 4
+    assert len(rows) == 5
     assert all(message.startswith("<stdin>, line ") for _, message, _ in rejected)
 
 

@@ -99,11 +99,13 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """What every door shows."""
         return {
             "id": self.id,
+            "graph_commit_id": self.id,
             "parent": self.parent,
             "merged_parent": self.merged_parent,
             "seq": self.seq,
             "branch": self.branch,
             "actor": self.actor,
+            "actor_id": self.actor,
             "at": self.at,
             "operation": self.operation,
             "message": self.message,
@@ -206,8 +208,11 @@ class Pin:
             "table_key": self.table_key,
             "location": self.path,
             "branch": self.branch,
+            "table_branch": None if self.branch == MAIN else self.branch,
             "version": str(self.version),
+            "table_version": str(self.version),
             "rows": self.rows,
+            "row_count": self.rows,
         }
 
 

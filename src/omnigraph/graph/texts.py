@@ -24,6 +24,9 @@ def parameters(given: object) -> Mapping[str, object]:
         return {}
     if not isinstance(given, Mapping):
         raise BadArgumentError("params", _told(given), 'it is a mapping from names to values, such as {"name": "Ada"}')
+    for name in given:
+        if not isinstance(name, str):
+            raise BadArgumentError("params", f"{{{name!r}: …}}", 'names are text, as the query has them: {"n": 1}')
     return given
 
 

@@ -204,7 +204,7 @@ class _Load:
             actor=call.actor,
             base=head,
             requirements=self.records.requirements(batch),
-            message=call.message,
+            message=call.message if call.message is not None else self.records.export,
             idempotency_key=call.idempotency_key,
             affected=result.affected,
             summary=result.summary(),

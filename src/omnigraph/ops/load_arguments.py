@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
-from decimal import Decimal
 from io import TextIOBase
 from itertools import chain
 from typing import BinaryIO, TypeAlias, cast
@@ -14,7 +13,8 @@ from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import ArrowStream
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.python_values import to_items, to_own_value
 from omnigraph.schema.values import BASE64_PREFIX
 
 Record: TypeAlias = Mapping[str, object]
@@ -57,7 +57,15 @@ def load_input(
     return LoadInput(graph=() if data is None else tuple(_graph(data)), typed=typed)
 
 
+def _check_collected(data: object, what: str) -> None:
+    """TypeError for a plan of polars that has no rows yet."""
+    if type(data).__name__ == "LazyFrame":
+        msg = f"{what} are given by a LazyFrame, which has none yet: give frame.collect(), or sink it to Parquet"
+        raise TypeError(msg)
+
+
 def _graph(data: GraphData) -> Iterator[GraphSource]:
+    _check_collected(data, "records")
     if isinstance(data, ArrowStream):
         msg = f"a {type(data).__name__} holds rows of one type: give it by the type's name, as nodes={{TYPE: table}}"
         raise TypeError(msg)
@@ -102,6 +110,7 @@ def _source(data: PathLike | BinaryIO) -> GraphSource:
 
 def _typed(name: str, data: TypedData, columns: Mapping[str, str], *, is_edge: bool) -> TypedSource:
     if not isinstance(data, str | os.PathLike | ArrowStream):
+        _check_collected(data, f"rows of `{name}`")
         data = tuple(data)
         if not all(isinstance(path, str | os.PathLike) for path in data):
             msg = f"rows of `{name}` are a path, several paths, or a table with an Arrow C stream"
@@ -148,19 +157,21 @@ def _place(record: object) -> tuple[str | None, str | None]:
 
 def _json_form(value: object) -> object:
     """The JSON form of a Python value that has one beyond those that `json` knows."""
-    match value:
+    own = to_own_value(value)
+    match own:
+        case Misfit(reason):
+            raise TypeError(reason)
         case Mapping():
-            return dict(value)
+            return dict(own)
         case datetime() | date():
-            return value.isoformat()
-        case Decimal():
-            msg = f"{value} is a Decimal, and numbers are F64 or whole here; give float(…), int(…) or its text"
-            raise TypeError(msg)
+            return own.isoformat()
         case bytes() | bytearray() | memoryview():
-            return BASE64_PREFIX + base64.b64encode(value).decode()
+            return BASE64_PREFIX + base64.b64encode(own).decode()
+        case _ if own is not value:
+            return own
         case _:
-            to_list = getattr(value, "tolist", None)  # of numpy's arrays and numbers
-            if callable(to_list):
-                return to_list()
+            items = to_items(value)
+            if items is not value:
+                return items
             msg = f"a {type(value).__name__} is no value of a record; make it text, a number or a list first"
             raise TypeError(msg)

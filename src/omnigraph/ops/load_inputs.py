@@ -160,15 +160,21 @@ class OneInput:
     source: GraphLines | TypedFile | TypedTable
 
     def rows(
-        self, ids: Ids, *, reject: Reject = refuse, read: Callable[[int], None] | None = None
+        self,
+        ids: Ids,
+        *,
+        reject: Reject = refuse,
+        read: Callable[[int], None] | None = None,
+        describe: Callable[[str], None] | None = None,
     ) -> Iterator[TypedRows]:
         """The rows, a window at a time; bad records go to `reject`, in the order of their lines.
 
-        Of graph JSONL, `read` is told the bytes as they are taken from the file or stream.
+        Of graph JSONL, `read` is told the bytes as they are taken from the file or stream, and `describe` what its
+        metadata says.
         """
         match self.source:
             case GraphLines() as lines:
-                return _graph_rows(lines, ids, reject, read)
+                return _graph_rows(lines, ids, reject, read, describe)
             case TypedFile() | TypedTable() as typed:
                 return read_typed(typed, ids, reject=reject)
 
@@ -250,7 +256,13 @@ def _graph_inputs(
         yield OneInput(name=str(path), type=None, size=_size(path), source=lines)
 
 
-def _graph_rows(lines: GraphLines, ids: Ids, reject: Reject, read: Callable[[int], None] | None) -> Iterator[TypedRows]:
+def _graph_rows(
+    lines: GraphLines,
+    ids: Ids,
+    reject: Reject,
+    read: Callable[[int], None] | None,
+    describe: Callable[[str], None] | None,
+) -> Iterator[TypedRows]:
     chunks = file_chunks(lines.data) if isinstance(lines.data, InputFile) else chunks_of(lines.data)
     return read_graph_records(
         chunks if read is None else _told(chunks, read),
@@ -260,6 +272,7 @@ def _graph_rows(lines: GraphLines, ids: Ids, reject: Reject, read: Callable[[int
         is_partial=lines.is_partial,
         blobs=lines.blobs,
         reject=reject,
+        describe=describe,
     )
 
 

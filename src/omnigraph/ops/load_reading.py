@@ -53,7 +53,7 @@ class ReadRecords(SpooledRecords):
             if one.type is not None:
                 self.spool.name(one.type)
             refused = self.rejects.count
-            for window in one.rows(self._ids, reject=self.rejects.add, read=tell):
+            for window in one.rows(self._ids, reject=self.rejects.add, read=tell, describe=self.describe):
                 self.spool.add(number, keeping_rules(window, one.name, self.inputs.units[number], self.rejects.add))
                 rows += window.rows.num_rows
                 tell()

@@ -43,6 +43,11 @@ class Records(Protocol):
         """What announces files that are written before the load is checked; None when there are none."""
         ...
 
+    @property
+    def export(self) -> str | None:
+        """What the first input with metadata says of itself; None when none has any. Known after `read`."""
+        ...
+
     def read(self) -> None:
         """Read everything."""
         ...

@@ -31,6 +31,12 @@ class SpooledRecords:
         self.rejects = Rejects(self.spool.directory if call.on_error is not None else None, numbers)
         self.unreadable: set[str] = set()
         """The types of which records were refused while they were read."""
+        self.export: str | None = None
+        """See Records."""
+
+    def describe(self, export: str) -> None:
+        """Take what an input says of itself; the first one that says anything is kept."""
+        self.export = self.export or export
 
     def checked(self, view: View, *, leaves_out: bool) -> Batch:
         """See Records."""

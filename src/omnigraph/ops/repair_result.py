@@ -48,7 +48,9 @@ class ManifestRepair:
             "to_commit": self.to_commit,
             "to_time": self.to_time,
             "certainty": self.certainty.value,
+            "classification": self.certainty.value,
             "outcome": self.outcome.value,
+            "action": self.outcome.value,
             "commit_id": self.commit_id,
         }
 
@@ -80,7 +82,9 @@ class HistoryRepair:
             "oldest_commit": self.oldest_commit,
             "oldest_time": self.oldest_time,
             "certainty": self.certainty.value,
+            "classification": self.certainty.value,
             "outcome": self.outcome.value,
+            "action": self.outcome.value,
             "commit_id": self.commit_id,
         }
 
@@ -105,6 +109,7 @@ class TableRepair:
             "place": plan.pin.path,
             "remedy": plan.remedy.value,
             "certainty": plan.certainty.value,
+            "classification": plan.certainty.value,
             "reasons": list(plan.reasons),
             "from_version": str(plan.pin.version),
             "to_version": None if target is None else str(target.version),
@@ -114,6 +119,7 @@ class TableRepair:
             "lost": [step.to_json() for step in plan.lost],
             "dangling": list(self.dangling),
             "outcome": self.outcome.value,
+            "action": self.outcome.value,
             "commit_id": self.commit_id,
         }
 

@@ -3,7 +3,8 @@
 A value may come as JSON (a request, a file), as Python objects (the library) or as text (`--param k=v`). All three
 meet in one check, as strict as the one for loaded data. Beside the JSON form of a type these Python values are taken:
 an aware `datetime` for DateTime, a `date` for Date, `bytes` for Blob, anything with `__index__` (but no `bool`) for an
-integer, and any sequence, or object with `tolist()` (an array), for a list or Vector. Nothing else is converted: a
+integer, and any sequence, or object with `tolist()` (an array), for a list or Vector. Scalars of numpy, decimals and
+pandas' missing values are taken as Python's own where that says exactly the same. Nothing else is converted: a
 naive `datetime`, a `datetime` for a Date, a number for a String or a `bool` for an integer are refused.
 """
 
@@ -20,13 +21,14 @@ from omnigraph.lang.suggest import Suggestions
 from omnigraph.query.expr import Parameter
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.python_values import NO_ZONE, is_missing, to_items, to_own_value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, expected, from_json
 
 _LONGEST_NAME = 60  # characters that a message shows of a name which no query can have declared
 _LONG = 65_536
 """Of a longer list, so many items are checked at a time."""
-_PLAIN = frozenset({str, int, float, bool})
+PLAIN = frozenset({str, int, float, bool})
 """Python's own types whose values are their own JSON form."""
 
 
@@ -132,7 +134,7 @@ def _check(
     suggestions = Suggestions()
     problems = [_unknown(name, by_name, suggestions) for name in given if name not in by_name]
     for name, parameter in by_name.items():
-        if given.get(name) is None:
+        if is_missing(given.get(name)):
             if parameter.nullable:
                 checked[name] = None
             else:
@@ -206,6 +208,7 @@ def _long_list(type_: ListOf, form: list[object], look: Callable[[], None]) -> V
 
 def _json_form(type_: ValueType, value: object, look: Callable[[], None] = _nothing) -> object:
     """The JSON form of a Python value that stands for this very type; any other value as it is."""
+    value = to_own_value(value)
     if type_ is Scalar.DATETIME and isinstance(value, datetime):
         return _instant(value)
     if type_ is Scalar.DATE and isinstance(value, date) and not isinstance(value, datetime):
@@ -229,7 +232,7 @@ def _index(value: SupportsIndex) -> object:
 
 def _instant(value: datetime) -> str | Misfit:
     if value.utcoffset() is None:
-        return Misfit("a datetime needs a time zone")
+        return Misfit(NO_ZONE)
     try:
         return value.astimezone(UTC).isoformat()
     except OverflowError:
@@ -237,12 +240,10 @@ def _instant(value: datetime) -> str | Misfit:
 
 
 def _array(element: Scalar, value: object, look: Callable[[], None]) -> object:
-    to_list = getattr(value, "tolist", None)
-    if callable(to_list):
-        value = to_list()
+    value = to_items(value)
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
         return value
-    if _PLAIN.issuperset(map(type, value)):
+    if PLAIN.issuperset(map(type, value)):
         return list(value)  # a list may be long, and asking each item takes a while
     items: list[object] = []
     for place, item in enumerate(value):

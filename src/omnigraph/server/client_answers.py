@@ -1,7 +1,7 @@
 """A server's JSON as the values that the embedded graph gives; where those hold more than travels, as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from omnigraph.commit.dropped import Purge
@@ -62,7 +62,11 @@ class RemoteSnapshot:
     @property
     def pins(self) -> dict[str, Pin]:
         """The visible tables."""
-        pins = (Pin(**{**_at_path(one), "version": int(one["version"])}) for one in self._said["tables"])
+        names = {one.name for one in fields(Pin)}
+        tables = (
+            {name: value for name, value in _at_path(one).items() if name in names} for one in self._said["tables"]
+        )
+        pins = (Pin(**{**one, "version": int(one["version"])}) for one in tables)
         return {pin.table_key: pin for pin in pins}
 
     def to_json(self) -> Document:
@@ -131,7 +135,8 @@ def branch(said: Mapping[str, Any]) -> Branch:
 
 def commit(said: Mapping[str, Any]) -> Commit:
     """A commit, as far as every door shows it."""
-    known = {name: value for name, value in said.items() if name not in ("changes", "collected", "purged")}
+    own = frozenset(Commit.__struct_fields__) - {"changes", "purged"}
+    known = {name: value for name, value in said.items() if name in own}
     return Commit(
         **known,
         changes=tuple(PinChange(**_at_path(one)) for one in said["changes"]),

@@ -1,21 +1,25 @@
 """What every call to a graph of a server is made of: paths, bodies, pages, rows."""
 
 import base64
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date, datetime
 from http.client import HTTPResponse
-from typing import Any
+from typing import Any, SupportsIndex
 
 import pyarrow as pa
 import pyarrow.ipc as pa_ipc
 
 from omnigraph.clock import instant_text
 from omnigraph.engine.result import Result, Target
+from omnigraph.graph.texts import parameters
 from omnigraph.lang.source import Source
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.arguments import BadArgumentError, check_instant
 from omnigraph.ops.session import ANONYMOUS
-from omnigraph.query.params import ParamText
+from omnigraph.query.params import PLAIN, ParameterError, ParameterProblem, ParamText
+from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.python_values import NO_ZONE, to_items, to_own_value
 from omnigraph.schema.values import BASE64_PREFIX
 from omnigraph.server.client_http import Transport, path_of
 from omnigraph.server.wire import ARROW, NDJSON
@@ -113,8 +117,18 @@ def asked(
 
 def given(params: Mapping[str, object] | None) -> dict[str, object]:
     """Parameters as a body has them: values, and apart from them texts that are yet to be read."""
-    texts = {name: str(value) for name, value in (params or {}).items() if isinstance(value, ParamText)}
-    return {"params": plain({name: one for name, one in (params or {}).items() if name not in texts}), "texts": texts}
+    checked = parameters(params)
+    texts = {name: str(value) for name, value in checked.items() if isinstance(value, ParamText)}
+    return {"params": {name: _sent(name, one) for name, one in checked.items() if name not in texts}, "texts": texts}
+
+
+def _sent(name: str, value: object) -> object:
+    """Return the JSON form of a parameter's value; ParameterError for one that no type takes, as in this process."""
+    form = plain(value)
+    if isinstance(form, Misfit):
+        problem = ParameterProblem(name, f"parameter `${name}`: {form.reason}", value=shown(value))
+        raise ParameterError([problem])
+    return form
 
 
 def check_actor(actor: str) -> None:
@@ -136,23 +150,37 @@ def named(source: str | Source) -> dict[str, Source]:
 
 
 def time_text(at: datetime | None) -> str | None:
-    """A time as it goes over the wire."""
-    return None if at is None else instant_text(at)
+    """A time as it goes over the wire; BadArgumentError for one without a zone, as in this process."""
+    if at is None:
+        return None
+    check_instant("at", at)
+    return instant_text(at)
 
 
 def plain(value: object) -> object:
-    """A parameter's value in its JSON form."""
+    """A parameter's value in its JSON form; a Misfit for a value that has none."""
+    value = to_items(to_own_value(value))
     match value:
         case Mapping():
             return {str(name): plain(one) for name, one in value.items()}
+        case datetime() if value.utcoffset() is None:
+            return Misfit(NO_ZONE)
         case datetime():
             return instant_text(value)
         case date():
             return value.isoformat()
         case bytes() | bytearray() | memoryview():
             return BASE64_PREFIX + base64.b64encode(value).decode()
-        case list() | tuple():
-            return [plain(one) for one in value]
+        case str() | int() | float() | None:
+            return value
+        case Sequence():
+            if PLAIN.issuperset(map(type, value)):
+                return list(value)  # a list may be long, and asking each item takes a while
+            items = [plain(one) for one in value]
+            return next((one for one in items if isinstance(one, Misfit)), items)
+        case SupportsIndex():
+            return operator.index(value)
+        case Misfit():
+            return value
         case _:
-            to_list = getattr(value, "tolist", None)  # of numpy's arrays and numbers
-            return to_list() if callable(to_list) else value
+            return Misfit(f"{shown(value)} is no value of a parameter; make it text, a number or a list first")

@@ -1,5 +1,9 @@
 """Routes about the server itself: whether it is there, what it has, how it does."""
 
+from functools import cache
+from importlib import metadata
+
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -57,4 +61,31 @@ async def openapi(request: Request) -> Response:
 
 
 def _health(status: str) -> dict[str, object]:
-    return {"status": status, "version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION}
+    return {
+        "status": status,
+        "version": __version__,
+        "source_version": source_version(),
+        "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+    }
+
+
+@cache
+def source_version() -> str | None:
+    """Return the revision that the package was installed from; None unless installed straight from a repository.
+
+    Installers write it down beside the package, as `direct_url.json`.
+    """
+    try:
+        text = metadata.distribution("omnigraph").read_text("direct_url.json")
+        origin = msgspec.json.decode(text or "{}", type=_Origin)
+    except (metadata.PackageNotFoundError, msgspec.DecodeError):
+        return None
+    return origin.vcs_info.commit_id
+
+
+class _Repository(msgspec.Struct):
+    commit_id: str | None = None
+
+
+class _Origin(msgspec.Struct):
+    vcs_info: _Repository = msgspec.field(default_factory=_Repository)

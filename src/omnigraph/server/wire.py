@@ -139,6 +139,8 @@ class HealthAnswer(msgspec.Struct, kw_only=True):
 
     status: str
     version: str
+    source_version: str | None
+    """The revision that the package was installed from, if it came from a repository."""
     internal_schema_version: int
 
 
@@ -162,8 +164,11 @@ class TableAnswer(msgspec.Struct, kw_only=True):
     table_key: str
     location: str
     branch: str
+    table_branch: str | None
     version: str
+    table_version: str
     rows: int
+    row_count: int
 
 
 class SnapshotAnswer(msgspec.Struct, kw_only=True):
@@ -212,11 +217,13 @@ class CommitAnswer(msgspec.Struct, kw_only=True):
     """A commit."""
 
     id: str
+    graph_commit_id: str
     parent: str | None
     merged_parent: str | None
     seq: int
     branch: str
     actor: str
+    actor_id: str
     at: str
     operation: str
     message: str | None

@@ -63,7 +63,7 @@ class SparkMerge(SpooledRecords):
                 held=None if may_be_large else self._input.held,
             )
             self.unreadable = self._input.take_over(self._done, self.rejects)
-            self.inputs = self._input.inputs
+            self.inputs, self.export = self._input.inputs, self._input.export
             if may_be_large and self._rows() > self._jobs.merged_here:
                 phase.keep_scratch(key for piece in self._pieces() for key in (piece.key, piece.ids) if key is not None)
             else:

@@ -58,6 +58,8 @@ class SparkInput:
         """By split, the lines that its input has before it."""
         self.held: dict[str, bytes] = {}
         """What the driver has read by itself and handed over, by key."""
+        self.export: str | None = None
+        """See Records."""
         self._scratch = Scratch("omnigraph-load-")
         self._spec: LoadSpec | None = None
 
@@ -150,6 +152,7 @@ class SparkInput:
             self.files[number], self._before[number] = len(self._names), 0
             self._names.append(source.name_of(number - source.first_split))
             self._units.append("row")
+        self.export = next((one.export for _, one in sorted(by_split.items()) if one.export is not None), None)
         rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
         unreadable: set[str] = set()
         for number in sorted(by_split):

@@ -63,6 +63,11 @@ class SparkRecords:
         return self._input.is_repeatable
 
     @property
+    def export(self) -> str | None:
+        """See Records."""
+        return self._input.export
+
+    @property
     def loaded(self) -> list[str]:
         """The types that the load has rows of, or names."""
         return list(dict.fromkeys([*self._input.named, *self.staged.types]))

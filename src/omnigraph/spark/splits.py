@@ -4,7 +4,7 @@ Together the splits of an input give exactly its records, and what is wrong with
 count from the start of a split; how many there were before it is known when all of them have been read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from omnigraph.engine.decoding.json_lines import chunks_of
 from omnigraph.engine.decoding.record_error import RecordError, Reject
 from omnigraph.engine.decoding.records import read_graph_records
 from omnigraph.engine.decoding.sources import COMPRESSED, LINE_ENDINGS, ending_of, file_errors
-from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, arrow_file, read_typed
+from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, arrow_file, open_stream, read_typed
 from omnigraph.engine.decoding.typed_lines import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import Kind, OmnigraphError
@@ -212,7 +212,7 @@ def _spooled(one: OneInput, path: Path) -> OneInput:
                     file.write(chunk)
             return replace(one, source=replace(lines, data=path), size=path.stat().st_size)
         case TypedTable(data=data) as table if not isinstance(data, SpooledTable):
-            reader = pa.RecordBatchReader.from_stream(data)
+            reader = open_stream(table)
             with pa.ipc.new_file(str(path), reader.schema) as file:
                 for batch in reader:
                     for start in range(0, batch.num_rows, table.batch_rows):
@@ -225,13 +225,17 @@ def _spooled(one: OneInput, path: Path) -> OneInput:
 # --- on an executor ----------------------------------------------------------------------------------
 
 
-def split_rows(one: OneInput, split: Split, ids: Ids, *, reject: Reject) -> "SplitRows":
+def split_rows(
+    one: OneInput, split: Split, ids: Ids, *, reject: Reject, describe: Callable[[str], None] | None = None
+) -> "SplitRows":
     """The rows of one split; bad records go to `reject`, in the order of their lines. Lines count from the split's 1.
+
+    `describe` is called with what the metadata at the start of an input says.
 
     Raises:
         What reading the whole input raises.
     """
-    return SplitRows(one, split, ids, reject)
+    return SplitRows(one, split, ids, reject, describe)
 
 
 class SplitRows:
@@ -240,8 +244,11 @@ class SplitRows:
     `lines` is how many lines or rows the split has, good and bad and blank: known when all windows have been taken.
     """
 
-    def __init__(self, one: OneInput, split: Split, ids: Ids, reject: Reject) -> None:
+    def __init__(
+        self, one: OneInput, split: Split, ids: Ids, reject: Reject, describe: Callable[[str], None] | None = None
+    ) -> None:
         self._one, self._split, self._ids, self._given_reject = one, split, ids, reject
+        self._describe = describe
         self.lines = 0
         self._is_line_open = False
 
@@ -269,6 +276,8 @@ class SplitRows:
             is_partial=graph.is_partial,
             blobs=graph.blobs,
             reject=self._given_reject,
+            is_start=self._split.start == 0,
+            describe=self._describe,
         )
         self.lines += self._is_line_open
 

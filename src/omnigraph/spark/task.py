@@ -73,6 +73,8 @@ class Done(msgspec.Struct, kw_only=True):
     rejects: int = 0
     rejected: str | None = None
     """The key of what was refused."""
+    export: str | None = None
+    """What the metadata at the start of an input says."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -162,6 +164,8 @@ class _Rows:
         self.rejects = 0
         self.rejected = io.BytesIO()
         """Those, as lines."""
+        self.export: str | None = None
+        """What the metadata at the start of an input says."""
         self._windows: Iterator[TypedRows] = iter(())
         self._lines: Callable[[], int] = lambda: 0
 
@@ -180,6 +184,10 @@ class _Rows:
             kept = keeping_rules(window, self._name, self._unit, self.reject)
             if kept.rows.num_rows:
                 yield kept
+
+    def describe(self, export: str) -> None:
+        """Take what an input says of itself."""
+        self.export = export
 
     def reject(self, error: RecordError, text: bytes, rule: str = "record") -> None:
         """One more bad record."""
@@ -202,7 +210,7 @@ def _rows_of(worker: Worker, number: int) -> _Rows:
     split = spec.splits[number]
     one = spec.inputs[split.input]
     rows = _Rows(one.name, spec.units[split.input])
-    found = split_rows(one, split, worker.ids(number), reject=rows.reject)
+    found = split_rows(one, split, worker.ids(number), reject=rows.reject, describe=rows.describe)
     return rows.reads(iter(found), lambda: found.lines)
 
 
@@ -308,7 +316,7 @@ def _counted(worker: Worker, done: Done, window: TypedRows, *, is_repeatable: bo
 
 
 def _finished(note: Keeper, done: Done, rows: _Rows) -> Done:
-    done.lines, done.rejects = rows.lines, rows.rejects
+    done.lines, done.rejects, done.export = rows.lines, rows.rejects, rows.export
     if rows.rejects:
         done.rejected = note.keep("rejected", rows.rejected.getvalue())
     return done

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.decoding.arrow_encodings import to_plain_array
 from omnigraph.engine.decoding.columns import are_finite, column_from_json
 from omnigraph.engine.decoding.fast_columns import filled_from_texts
 from omnigraph.engine.decoding.record_error import ColumnError
@@ -21,12 +22,16 @@ from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, Value
 
 _IS = pa.types
 _PARTS = 16
+_NO_ZONE = (
+    '; a time needs its zone: `dt.tz_localize("UTC")` of pandas, `dt.replace_time_zone("UTC")` of polars,'
+    ' `pc.assume_timezone(column, "UTC")` of Arrow'
+)
 _TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
 
 
 def ids_from_arrow(column: pa.Array, file: str, type_name: str, name: str) -> Filled:
     """A column of ids; ColumnError when it is not text."""
-    plain = _plain(column)
+    plain = _plain(column, file, type_name, name)
     if not (_is_text(plain.type) or _IS.is_null(plain.type)):
         reason = f"the column of `{name}` holds {plain.type}; an id is a string"
         raise ColumnError(file, type_name, name, reason)
@@ -35,9 +40,9 @@ def ids_from_arrow(column: pa.Array, file: str, type_name: str, name: str) -> Fi
 
 def filled_from_arrow(p: Property, column: pa.Array, file: str, type_name: str) -> Filled:
     """A property's column; values that would be lost are misfits, a type that never fits is a ColumnError."""
-    plain = _plain(column)
+    plain = _plain(column, file, type_name, p.name)
     if not _fits(p.type, plain.type):
-        hint = "; a time needs its zone" if p.type is Scalar.DATETIME and _IS.is_timestamp(plain.type) else ""
+        hint = _NO_ZONE if p.type is Scalar.DATETIME and _IS.is_timestamp(plain.type) else ""
         reason = f"the column of `{p.name}` holds {plain.type}, which is no {p.type}{hint}"
         raise ColumnError(file, type_name, p.name, reason)
     plain = _counted(p.type, plain)
@@ -93,8 +98,13 @@ def _counted(type_: ValueType, column: pa.Array) -> pa.Array:
     return vectors.take(pa.array(np.cumsum(flags) - 1, mask=~flags))
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if _IS.is_dictionary(column.type) else column
+def _plain(column: pa.Array, file: str, type_name: str, name: str) -> pa.Array:
+    """Return the column without encodings; ColumnError when Arrow can't undo them."""
+    try:
+        return to_plain_array(column)
+    except pa.ArrowException as error:
+        reason = f"the column of `{name}` holds {column.type}, which can't be decoded; cast it to its plain type first"
+        raise ColumnError(file, type_name, name, reason) from error
 
 
 def _is_text(arrow: pa.DataType) -> bool:
@@ -224,7 +234,8 @@ def cell_text(one: pa.Array) -> str:
     if _IS.is_temporal(one.type):
         return str(one.cast(pa.utf8())[0].as_py())
     try:
-        return shown(one[0].as_py())
+        value = one[0].as_py()
+        return str(value) if _IS.is_decimal(one.type) else shown(value)
     except (ValueError, OverflowError):
         return f"a {one.type}"
 

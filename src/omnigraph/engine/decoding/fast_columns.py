@@ -129,7 +129,7 @@ def _flags(mask: pa.Array) -> Sure:
 
 
 def _lists(element: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
-    items, offsets = _items(column)
+    items, offsets = items_of(column)
     wrong: list[int] = []
     doubts: Doubts | None = None
     if element in (Scalar.F32, Scalar.F64):
@@ -145,18 +145,18 @@ def _lists(element: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
         doubts[wrong] = True
     mask = column.is_null() if column.null_count else None
     lists = pa.ListArray.from_arrays(pa.array(offsets), array, mask=mask)
-    return lists, None if doubts is None else _rows_with(doubts, offsets)
+    return lists, None if doubts is None else rows_with(doubts, offsets)
 
 
 def _vectors(size: int, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
-    items, offsets = _items(column)
+    items, offsets = items_of(column)
     floats, doubtful_items = _floats(Scalar.F32, items)
     is_null: Doubts = column.is_null().to_numpy(zero_copy_only=False)
     doubts = ~is_null & (np.diff(offsets) != size)
     if items.null_count:
-        doubts |= _rows_with(items.is_null().to_numpy(zero_copy_only=False), offsets)
+        doubts |= rows_with(items.is_null().to_numpy(zero_copy_only=False), offsets)
     if doubtful_items is not None:
-        doubts |= _rows_with(doubtful_items, offsets)
+        doubts |= rows_with(doubtful_items, offsets)
     is_good = ~is_null & ~doubts
     if is_good.all():
         return pa.FixedSizeListArray.from_arrays(floats, size), None
@@ -166,7 +166,7 @@ def _vectors(size: int, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
     return good.take(places), doubts if doubts.any() else None
 
 
-def _items(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
+def items_of(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
     """The items of lists, and where each list starts among them; the items of nulls are none."""
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, np.int32)
@@ -174,7 +174,7 @@ def _items(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[
     return column.flatten(), offsets
 
 
-def _rows_with(is_item: Doubts, offsets: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Doubts:
+def rows_with(is_item: Doubts, offsets: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Doubts:
     """The lists that have such an item."""
     before = np.zeros(len(is_item) + 1, np.int64)
     np.cumsum(is_item, out=before[1:])

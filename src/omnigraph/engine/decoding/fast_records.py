@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from omnigraph.engine.decoding.fast_columns import filled_fast, json_type
 from omnigraph.engine.decoding.fast_json import Doubts, FastTable, read_fast
 from omnigraph.engine.decoding.line_blocks import PADDING, LineBlock, Places
+from omnigraph.engine.decoding.older_export import normalize_column, older_data_type
 from omnigraph.engine.decoding.typed_rows import Filled, ReadRows, default_column, id_columns, replaced
+from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, Property
 
 DATA = "data"
@@ -32,13 +34,20 @@ _KINDS = tuple(int.from_bytes(start, "little") for start in (b'{"type":', b'{"ed
 class Shape:
     """How a record of a type is written: as what it is read, and by which names its fields and properties go.
 
-    With a guess, a column and its text, rows where that column says something else are in doubt.
+    With a guess, a column and its text, rows where that column says something else are in doubt. `is_older` is for the
+    shape of `older_export`: the id in `data`, and its spellings.
     """
 
     type: AnyType
     schema: pa.Schema
     names: Mapping[str, Sequence[str]]
     guess: tuple[str, str] | None = None
+    is_older: bool = False
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the properties are an object of their own."""
+        return DATA in self.schema.names and bool(pa.types.is_struct(self.schema.field(DATA).type))
 
 
 def graph_shape(type_: AnyType) -> Shape:
@@ -48,6 +57,15 @@ def graph_shape(type_: AnyType) -> Shape:
     own = [(name, pa.utf8()) for name in (kind, *id_columns(type_))]
     names = {name: (name,) for name in (*id_columns(type_), *type_.by_name)}
     return Shape(type_, pa.schema([*own, (DATA, data)]), names)
+
+
+def _fit_shape(shape: Shape, line: bytes) -> Shape:
+    """Return the shape that a line has: the given one, or the older form of it."""
+    data = older_data_type(shape.type, line) if shape.has_data else None
+    if data is None:
+        return shape
+    own = [field for field in shape.schema if field.name not in (ID, DATA)]
+    return replace(shape, schema=pa.schema([*own, (DATA, data)]), is_older=True)
 
 
 def flat_shape(type_: AnyType, targets: Mapping[str, str]) -> Shape:
@@ -156,9 +174,11 @@ def _pieces(shape: Shape, block: LineBlock, positions: Places) -> Iterator[tuple
     """The rows of these lines that are sure, and which lines those are; in pieces, where some can't be read."""
     if not len(positions):
         return
-    table = read_fast(block, positions, shape.schema)
+    # Each piece is read by the shape of its first line: a file may hold records of both shapes, one after the other.
+    fitted = _fit_shape(shape, block.line(int(positions[0])))
+    table = read_fast(block, positions, fitted.schema)
     if table is not None:
-        rows, is_sure = _rows(shape, table, block.numbers(positions))
+        rows, is_sure = _rows(fitted, table, block.numbers(positions))
         if len(rows.lines):
             yield rows, positions[is_sure]
     elif len(positions) > _SMALLEST_PIECE:
@@ -175,10 +195,13 @@ def _rows(shape: Shape, table: FastTable, lines: Places) -> tuple[ReadRows, Doub
     for name in id_columns(type_):
         array, left_out, doubts = _one_of(shape.names[name], table, doubts)
         columns[name] = Filled(array=array, left_out=left_out)
-    if DATA in shape.schema.names and pa.types.is_struct(shape.schema.field(DATA).type):
+    if shape.has_data:
         doubts = doubts | _explicit_nulls(table, DATA)
     for p in type_.properties:
         array, left_out, doubts = _one_of(shape.names[p.name], table, doubts)
+        if shape.is_older:
+            array, wrong = normalize_column(p.type, array)
+            doubts = doubts if wrong is None else doubts | wrong
         filled, wrong = filled_fast(p, array)
         columns[p.name] = _with_defaults(p, filled, left_out)
         if wrong is not None:

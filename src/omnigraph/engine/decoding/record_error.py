@@ -45,6 +45,20 @@ class ColumnError(OmnigraphError):
         return f"{self.file}: {self.reason}"
 
 
+class TableUnreadableError(OmnigraphError):
+    """A table or frame in memory can't be read as Arrow data; `what` is its Python type."""
+
+    kind = Kind.INVALID
+    code = "table_unreadable"
+
+    def __init__(self, file: str, what: str, reason: str) -> None:
+        super().__init__(file, what, reason)
+        self.file, self.what, self.reason = file, what, reason
+
+    def __str__(self) -> str:
+        return f"{self.file}: the {self.what} can't be read: {self.reason}"
+
+
 Reject: TypeAlias = Callable[[RecordError, bytes], None]
 """Takes a bad record: why, and its text as it came. The record is left out; raising stops the whole read."""
 

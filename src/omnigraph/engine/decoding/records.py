@@ -1,11 +1,12 @@
 """Graph JSONL: one node or edge a line, decoded strictly into rows per type, in bounded memory.
 
 `{"type":"Person","id":"ada","data":{…}}` is a node, `{"edge":"Knows","from":"ada","to":"bob","data":{…}}` an edge.
-Blank lines and lines that start with `//` are skipped; `data` may be left out when it would be empty.
+Blank lines and lines that start with `//` are skipped; `data` may be left out when it would be empty. Records in the
+shape of the older system are taken, too: see `older_export`.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from omnigraph.engine.decoding.fast_records import read_graph_block
 from omnigraph.engine.decoding.json_lines import BadJsonError, chunks_of, decode_object, holder_of_bad_number
 from omnigraph.engine.decoding.line_blocks import LineBlock, line_blocks
+from omnigraph.engine.decoding.older_export import METADATA, describe_export, is_metadata, normalize_data
 from omnigraph.engine.decoding.record_error import RecordError, Reject, refuse
 from omnigraph.engine.decoding.typed_rows import (
     ABSENT,
@@ -32,6 +34,7 @@ from omnigraph.engine.writing.blobs import blob_names
 from omnigraph.engine.writing.record_size import MAX_RECORD_BYTES, longest_line
 from omnigraph.ids import Ids
 from omnigraph.lang.suggest import closest
+from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.misfit import shown
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
@@ -60,22 +63,44 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
     window_rows: int = WINDOW_ROWS,
     window_bytes: int = WINDOW_BYTES,
     is_strict: bool = False,
+    is_start: bool = True,
+    describe: Callable[[str], None] | None = None,
 ) -> Iterator[TypedRows]:
     """The rows of a graph JSONL, in windows: of each, one `TypedRows` per type that it has, in order of appearance.
 
     At most `window_bytes` of text and `window_rows` records are held, and one line more. A bad record goes to
     `reject`, in the order of the lines; by default that raises RecordError. `is_partial` and `blobs` as in
-    `Origin`.
-    `is_strict` reads every line by itself, which takes longer and gives the same.
+    `Origin`. `is_strict` reads every line by itself, which takes longer and gives the same. `is_start` says that the
+    source begins where its input does: only there may a line of metadata stand, and `describe` is called with what it
+    says.
     """
     origin = Origin(file=name, is_partial=is_partial, blobs=blobs)
     limit = max_line_bytes((*catalog.nodes.values(), *catalog.edges.values()))
     for block in line_blocks(chunks_of(source), limit=limit, rows=window_rows, size=window_bytes):
+        if is_start:
+            is_start = False
+            block = _without_metadata(block, describe)  # noqa: PLW2901 - less of the same
         window = _Window(catalog, origin, ids, block)
         for number in block.too_long:
             window.refuse(number, b"", None, None, None, f"the line has more than {limit} bytes, the most for a record")
         window.read_all(is_strict=is_strict)
         yield from window.flush(reject)
+
+
+def _without_metadata(block: LineBlock, describe: Callable[[str], None] | None) -> LineBlock:
+    """Return the first block of an input without the line of metadata that it may start with."""
+    line = block.line(0) if len(block.chosen) and not block.chosen[0] else b""
+    if not METADATA.match(line):
+        return block
+    try:
+        metadata = decode_object(line)
+    except BadJsonError:
+        return block  # it is refused like any other line
+    if not is_metadata(metadata):
+        return block
+    if describe is not None:
+        describe(describe_export(metadata))
+    return replace(block, chosen=block.chosen[1:])
 
 
 def max_line_bytes(types: Iterable[AnyType]) -> int:
@@ -110,17 +135,23 @@ class PendingRecords:
         return ReadRows(lines=np.array(self.lines, np.int64), columns=columns)
 
 
-def _data_of(record: dict[str, object], pending: PendingRecords) -> dict[str, object]:
+def _read_parts(record: dict[str, object], pending: PendingRecords) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the object that has the ids of a record, and the object that has its properties."""
     data = record.get("data")
     if type(data) is not dict:
         if "data" not in record:
-            return {}
+            return record, {}
         reason = f"`data` is an object of properties, not {shown(data)}"
         raise _BadRecordError(pending.type.name, None, shown(data), reason)
+    if ID in data:
+        if ID in record and record[ID] != data[ID]:
+            reason = f"the id is {shown(record[ID])}, and in `data` it is {shown(data[ID])}; give it once"
+            raise _BadRecordError(pending.type.name, ID, shown(data[ID]), reason)
+        record, data = {**record, ID: data[ID]}, normalize_data(pending.type, data)
     if not data.keys() <= pending.known:
         wrong, reason = unknown_property(pending.type, data)
         raise _BadRecordError(pending.type.name, wrong, shown(data[wrong]), reason)
-    return data
+    return record, data
 
 
 def unknown_property(type_: AnyType, names: Iterable[str]) -> tuple[str, str]:
@@ -162,7 +193,7 @@ class _Window:
             record = decode_object(line, "data")
             pending = self._pending_of(record)
             self._saw(pending.type, number)
-            data = _data_of(record, pending)
+            record, data = _read_parts(record, pending)
         except BadJsonError as error:
             self.refuse(number, line, *self._place(line, error), str(error))
             return
@@ -209,6 +240,8 @@ class _Window:
         self._first[type_.name] = min(number, self._first.get(type_.name, number))
 
     def _pending_of(self, record: dict[str, object]) -> PendingRecords:
+        if is_metadata(record):
+            raise _BadRecordError(None, None, None, "metadata may only be the first line of an input")
         if ("type" in record) == ("edge" in record):
             reason = "a record has exactly one of `type` (a node) and `edge`"
             raise _BadRecordError(None, None, None, reason)

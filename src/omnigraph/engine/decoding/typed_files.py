@@ -1,5 +1,6 @@
 """Rows of one type: from Parquet, ORC and Arrow data, CSV, or JSONL with one object of properties a line."""
 
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -12,7 +13,7 @@ import pyarrow.parquet as pa_parquet
 from omnigraph.engine.decoding.arrow_columns import filled_from_arrow, ids_from_arrow
 from omnigraph.engine.decoding.csv_rows import csv_parts
 from omnigraph.engine.decoding.read_ahead import read_ahead
-from omnigraph.engine.decoding.record_error import Reject, refuse
+from omnigraph.engine.decoding.record_error import ColumnError, Reject, TableUnreadableError, refuse
 from omnigraph.engine.decoding.record_text import json_of_cell, record_text
 from omnigraph.engine.decoding.records import WINDOW_BYTES
 from omnigraph.engine.decoding.sources import LINE_ENDINGS, FileDamagedError, FileFormatError, ending_of, file_errors
@@ -29,6 +30,7 @@ from omnigraph.engine.decoding.typed_rows import (
 )
 from omnigraph.engine.decoding.typed_source import ArrowStream, RowSource, TypedFile, TypedTable
 from omnigraph.ids import Ids
+from omnigraph.schema.misfit import shown
 from omnigraph.storage.remote_files import InputFile
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "FileFormatError",
     "TypedFile",
     "TypedTable",
+    "open_stream",
     "read_typed",
 ]
 
@@ -53,6 +56,7 @@ def read_typed(source: TypedFile | TypedTable, ids: Ids, *, reject: Reject = ref
         ColumnError: A column is unknown, there twice, missing, or of a type that no value of the property has.
         RecordError: A row is bad, and `reject` is the default.
         FileDamagedError: The file is not of the format that its name says.
+        TableUnreadableError: Arrow data can't be read.
     """
     for rows, rejected in _parts(source, ids):
         for error, text in rejected:
@@ -111,10 +115,43 @@ def _numbers(file: TypedFile, count: int) -> range:
 
 
 def _table_batches(table: TypedTable) -> Iterator[pa.RecordBatch]:
-    stream = pa.RecordBatchReader.from_stream(table.data)
-    yield _empty(stream.schema)
-    for batch in stream:
-        yield from _sliced(batch, table.batch_rows)
+    stream = open_stream(table)
+    try:
+        yield _empty(stream.schema)
+        for batch in stream:
+            yield from _sliced(batch, table.batch_rows)
+    except pa.ArrowException as error:
+        raise TableUnreadableError(table.name, type(table.data).__name__, str(error)) from error
+
+
+def open_stream(table: TypedTable) -> pa.RecordBatchReader:
+    """Return the batches of Arrow data.
+
+    Raises:
+        ColumnError: A column of a frame can't be made one of Arrow.
+        TableUnreadableError: It is no table, or has a type that Arrow does not know.
+    """
+    try:
+        return pa.RecordBatchReader.from_stream(table.data)
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+        column = _COLUMN.search(str(error))
+        if column is not None:
+            reason = (
+                f"the column {shown(column[1])} of the {type(table.data).__name__} holds {column[2]}, which is none of"
+                " our types; make all of its values text, numbers, times or lists"
+            )
+            raise ColumnError(table.name, table.type.name, column[1], reason) from error
+        raise TableUnreadableError(table.name, type(table.data).__name__, _why_unreadable(table.data, error)) from error
+
+
+_COLUMN = re.compile(r"Conversion failed for column (.+) with type ([\w\[\], ]+)")
+"""What pyarrow says of a column of pandas that it can't convert."""
+
+
+def _why_unreadable(data: ArrowStream, error: Exception) -> str:
+    if not any(hasattr(data, name) for name in ("columns", "column_names", "schema")):
+        return "it is one column, and a type has several: give a table, such as series.to_frame()"
+    return f"{error}; cast such columns to text, numbers, times or lists, each under a name of its own"
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
