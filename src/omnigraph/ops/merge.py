@@ -26,7 +26,6 @@ from omnigraph.ops.actors import check_signature
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.merge_result import MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import ATTEMPTS
-from omnigraph.ops.schema_copy import copy_schema
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, stage_writes
 from omnigraph.policy import Action
@@ -276,8 +275,6 @@ class _Merge:
             epoch=self.theirs.head.snapshot.manifest.floor.epoch,
         )
         done = publish(session.log, session.handles, plan, armed)
-        if drawn.schema is not None:
-            copy_schema(session, drawn.schema.source)
         return self._result(outcome, commit_id=done.commit.id, tables=tables)
 
     def _reshaped(self, drawn: _Drawn, armed: Armed) -> tuple[_Drawn, tuple[str, ...]]:

@@ -15,7 +15,6 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.retry import ATTEMPTS
-from omnigraph.ops.schema_copy import copy_schema
 from omnigraph.ops.schema_purge import forget, holders, purged, purges_of, told_of_tags
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -177,7 +176,6 @@ def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
     lost = purges_of(snapshot, change) if call.allows_data_loss else ()
     plan = _noted(plan, told_of_tags(session, lost))
     commit_id = _publish(session, call, head, new, change)
-    copy_schema(session, call.source.text)
     held_by = holders(session, {one.path for one in lost})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
