@@ -1,6 +1,8 @@
 """Changing the schema of a graph that has rows: data, ids and history stay, and a refused change changes nothing."""
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from load_calls import edge, node
 from mutating import new_graph, rows, run
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.engine.migrating import rules
+from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.schema_apply import SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.runtime import Runtime
 from worlds import FAST
@@ -256,17 +259,83 @@ def test_a_branch_has_a_schema_of_its_own(graph: og.Graph) -> None:
     assert graph.snapshot(branch="wide").pin("node:Person").rows == 5
 
 
-def test_data_written_while_it_is_planned_is_a_conflict(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def write_after_each_check(monkeypatch: pytest.MonkeyPatch, writes: Iterator[Callable[[], object]]) -> None:
+    """Let the next of some writes happen whenever the rows were checked, before the change is published."""
+    check_rows = rules.check_rows
 
-    planned = rules.check_rows
+    def check_then_write(*args: object) -> object:
+        findings = check_rows(*args)  # type: ignore[arg-type]  # handed through
+        next(writes, lambda: None)()
+        return findings
 
-    def check(*args: object) -> object:
-        found = planned(*args)  # type: ignore[arg-type]  # handed through
-        run(og.open_graph(graph.uri), 'insert Person { name: "between" }')
-        return found
+    monkeypatch.setattr("omnigraph.ops.schema_apply.check_rows", check_then_write)
 
-    monkeypatch.setattr("omnigraph.ops.schema_apply.check_rows", check)
+
+def test_rows_written_meanwhile_are_checked_too(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = og.open_graph(graph.uri)
+    write_after_each_check(monkeypatch, iter([lambda: run(other, 'insert Person { name: "between", age: 10 }')]))
+
+    with pytest.raises(SchemaUnfitError, match="10 > max 9"):
+        graph.apply_schema(changed("  age: I32?\n", "  age: I32?\n  @range(age, 0..9)\n"))
+
+
+def test_nodes_written_meanwhile_count_for_a_new_edge_type(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(graph, "delete Person where age < 100")
+    other = og.open_graph(graph.uri)
+    write_after_each_check(monkeypatch, iter([lambda: run(other, 'insert Person { name: "between" }')]))
+
+    with pytest.raises(SchemaUnfitError, match="'between' has 0 edges"):
+        graph.apply_schema(SCHEMA + "edge Born: Person -> City @card(1..1)")
+
+
+def test_a_change_gives_up_when_its_table_never_rests(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = og.open_graph(graph.uri)
+    names = (f"between{number}" for number in range(100))
+    writes = (partial(run, other, f'insert Person {{ name: "{name}" }}') for name in names)
+    write_after_each_check(monkeypatch, writes)
+
+    with pytest.raises(ConflictError, match="node:Person"):
+        graph.apply_schema(changed("age: I32?", "age: I32?\n  nick: String?"))
+
+    assert graph.snapshot().pin("node:Person").rows == 5 + ATTEMPTS
+
+
+def test_writers_of_other_tables_never_stop_a_change(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = og.open_graph(graph.uri)
+    asked = Runtime(options=replace(FAST, publish_rounds=2))
+    busy = _Busy([partial(run, other, f'insert City {{ name: "c{number}" }}') for number in range(7)])
+    racing = og.open_graph(graph.uri, runtime=replace(asked, faults=busy))
+
+    racing.apply_schema(changed("age: I32?", "age: I32?\n  nick: String?"))
+
+    assert not busy.writes
+    assert "nick" in graph.table("Person").schema.names
+    assert graph.snapshot().pin("node:City").rows == 8
+
+
+@dataclass
+class _Busy:
+    """Faults that let somebody else write before every swap, for as long as there are writes."""
+
+    writes: list[Callable[[], object]]
+
+    def reach(self, point: str) -> None:
+        """Called by the publisher."""
+        if point == "publish.flushed" and self.writes:
+            self.writes.pop()()
+
+
+def test_another_change_of_the_schema_is_a_conflict(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it comes between two tries: the second would drop what it added."""
+    other = og.open_graph(graph.uri)
+
+    def write_and_change() -> None:
+        run(other, 'insert Person { name: "between" }')
+        other.apply_schema(changed("age: I32?", "age: I32?\n  theirs: String?"))
+
+    write_after_each_check(monkeypatch, iter([write_and_change]))
 
     with pytest.raises(ConflictError, match="schema"):
-        graph.apply_schema(changed("  age: I32?\n", "  age: I32?\n  @range(age, 0..9)\n"))
-    assert graph.snapshot().pin("node:Person").rows == 6
+        graph.apply_schema(changed("age: I32?", "age: I32?\n  ours: String?"))
+
+    assert "theirs" in graph.table("Person").schema.names

@@ -238,7 +238,12 @@ class _Merge:
         return _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
 
     def _requirements(self, drawn: _Drawn, catalog: Catalog) -> tuple[TableUnchanged, ...]:
-        """The target's tables that the result depends on: those that change, and the other ends of their edges."""
+        """The target's tables that the result depends on: those that change, and the other ends of their edges.
+
+        With another schema all of them: its rules were checked against every row.
+        """
+        if drawn.schema is not None:
+            return tuple(TableUnchanged(table_key=key) for key in sorted(self.head.snapshot.pins))
         touched = {*drawn.adopted, *(table.pin.table_key for table in drawn.tables), *drawn.renamed, *drawn.dropped}
         related = set(touched)
         for edge in catalog.edges.values():

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Armed, abandon, arm, publish
 from omnigraph.commit.records import SchemaRecord, TableRecord
+from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.engine.migrating.changes import SchemaChange, changes_between
-from omnigraph.engine.migrating.rules import check_rows
+from omnigraph.engine.migrating.rules import check_rows, touched_tables
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, quoted
 from omnigraph.errors import Kind, OmnigraphError
@@ -143,21 +145,27 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
         SourceError: The text has mistakes.
         SchemaUnsupportedError: Some change has no migration.
         SchemaUnfitError: Rows that are there break a new rule.
-        ConflictError: Somebody else wrote meanwhile, or changed the schema: look again and retry.
+        ConflictError: Somebody else changed the schema meanwhile, or kept writing the tables that the change touches.
     """
     session.allow(Action.SCHEMA_APPLY, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, None)
-    for _ in range(ATTEMPTS - 1):
+    runtime, head = session.runtime, session.head()
+    asked_of = head.snapshot.manifest.schema.id
+    for number in range(1, ATTEMPTS):
         try:
-            return _attempt(session, call)
-        except (OutdatedColumnsError, SwapLostError):
-            continue  # maintenance moved a table, or its path was taken: both are nobody's fault
-    return _attempt(session, call)
+            return _attempt(session, call, head)
+        except (ConflictError, OutdatedColumnsError, SwapLostError):
+            # A writer of the same table was faster, maintenance moved one, or a new table's path was taken.
+            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+        head = session.head()
+        found = head.snapshot.manifest.schema.id
+        if found != asked_of:  # what the caller wants of the schema before may be wrong for this one
+            raise ConflictError("schema", asked_of, found, "the schema was changed")
+    return _attempt(session, call, head)
 
 
-def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
-    head = session.head()
+def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     snapshot = head.snapshot
     old = session.catalog(snapshot)
     apart = int(session.runtime.ids.jitter(_APART))
@@ -175,12 +183,15 @@ def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
         raise SchemaUnfitError(findings.violations[:MOST_SHOWN], len(findings.violations))
     lost = purges_of(snapshot, change) if call.allows_data_loss else ()
     plan = _noted(plan, told_of_tags(session, lost))
-    commit_id = _publish(session, call, head, new, change)
+    touched = touched_tables(new, plan, change)
+    commit_id = _publish(session, call, head, new, change, touched)
     held_by = holders(session, {one.path for one in lost})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
 
-def _publish(session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange) -> str:
+def _publish(  # noqa: PLR0913 - one try, whole
+    session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange, touched: Collection[str]
+) -> str:
     runtime = session.runtime
     record = SchemaRecord(
         id=runtime.ids.ulid(),
@@ -200,6 +211,7 @@ def _publish(session: Session, call: SchemaCall, head: Head, new: Catalog, chang
         message=call.message,
         schema=record,
         moves=moves,
+        requirements=tuple(TableUnchanged(table_key=key) for key in sorted(touched)),
         new_tables=new_tables,
         dropped_tables=tuple(type_.table_key for type_ in change.dropped),
         renamed_tables={one.old.table_key: one.new.table_key for one in change.lasting if one.is_renamed},
