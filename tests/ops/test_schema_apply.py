@@ -300,7 +300,7 @@ def test_a_change_gives_up_when_its_table_never_rests(graph: og.Graph, monkeypat
     assert graph.snapshot().pin("node:Person").rows == 5 + ATTEMPTS
 
 
-def test_writers_of_other_tables_never_stop_a_change(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_of_other_tables_never_stop_a_change(graph: og.Graph) -> None:
     other = og.open_graph(graph.uri)
     asked = Runtime(options=replace(FAST, publish_rounds=2))
     busy = _Busy([partial(run, other, f'insert City {{ name: "c{number}" }}') for number in range(7)])

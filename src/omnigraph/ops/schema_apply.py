@@ -189,7 +189,7 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
 
-def _publish(  # noqa: PLR0913 - one try, whole
+def _publish(
     session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange, touched: Collection[str]
 ) -> str:
     runtime = session.runtime
