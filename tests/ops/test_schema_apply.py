@@ -13,7 +13,7 @@ from mutating import new_graph, rows, run
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.engine.migrating import rules
 from omnigraph.ops.retry import ATTEMPTS
-from omnigraph.ops.schema_apply import SchemaUnfitError, SchemaUnsupportedError
+from omnigraph.ops.schema_apply import SchemaDropsDataError, SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.runtime import Runtime
 from worlds import FAST
 
@@ -143,7 +143,7 @@ def test_a_new_property_is_null_or_filled(graph: og.Graph) -> None:
 def test_a_dropped_property_is_gone_now_and_there_before(graph: og.Graph) -> None:
     then = graph.commits()[0].id
 
-    graph.apply_schema(changed("  bio: String?\n", ""))
+    graph.apply_schema(changed("  bio: String?\n", ""), allow_drops=True)
 
     assert "bio" not in graph.table("Person").schema.names
     found = answer(graph, "match { $p: Person } return { $p.bio } order { $p.bio }", snapshot=then)
@@ -152,7 +152,7 @@ def test_a_dropped_property_is_gone_now_and_there_before(graph: og.Graph) -> Non
 
 def test_a_name_that_comes_back_is_somebody_new(graph: og.Graph) -> None:
     assert answer(graph, "match { $p: Person } return { sum($p.age) as s }") == [{"s": 10}]
-    graph.apply_schema(changed("  age: I32?\n", ""))
+    graph.apply_schema(changed("  age: I32?\n", ""), allow_drops=True)
 
     graph.apply_schema(SCHEMA)
 
@@ -164,7 +164,7 @@ def test_a_name_that_comes_back_is_somebody_new(graph: og.Graph) -> None:
 def test_all_other_columns_survive_with_blobs_vectors_and_lists(graph: og.Graph) -> None:
     wanted = rows(graph, "Person", "id", "vec", "tags", "mood")
 
-    graph.apply_schema(changed("  bio: String?\n", "  extra: Vector(3)?\n  labels: [String]?\n"))
+    graph.apply_schema(changed("  bio: String?\n", "  extra: Vector(3)?\n  labels: [String]?\n"), allow_drops=True)
 
     assert rows(graph, "Person", "id", "vec", "tags", "mood") == wanted
     stream = graph.blob("Person", "p4", "pic")
@@ -174,7 +174,8 @@ def test_all_other_columns_survive_with_blobs_vectors_and_lists(graph: og.Graph)
 
 def test_a_dropped_type_can_be_made_again_and_is_empty(graph: og.Graph) -> None:
     then = graph.commits()[0].id
-    graph.apply_schema(changed("node City { name: String @key }\n", "", changed("edge Lives: Person -> City\n", "")))
+    without_city = changed("node City { name: String @key }\n", "", changed("edge Lives: Person -> City\n", ""))
+    graph.apply_schema(without_city, allow_drops=True)
 
     graph.apply_schema(SCHEMA)
 
@@ -339,3 +340,86 @@ def test_another_change_of_the_schema_is_a_conflict(graph: og.Graph, monkeypatch
         graph.apply_schema(changed("age: I32?", "age: I32?\n  ours: String?"))
 
     assert "theirs" in graph.table("Person").schema.names
+
+
+@pytest.mark.parametrize(
+    "old, new, found",
+    [
+        ("  bio: String?\n", "", ("drop_property", "bio", "values", 5)),
+        ("  vec: Vector(2)?\n", "", ("drop_property", "vec", "values", 5)),
+        ("  pic: Blob?\n", "", ("drop_property", "pic", "values", 5)),
+        ("  tags: [String]?\n", "", ("drop_property", "tags", "values", 5)),
+        ("{ since: I32? }", "", ("drop_property", "since", "values", 1)),
+        ("edge Lives: Person -> City\n", "", ("drop_type", None, "rows", 1)),
+    ],
+)
+def test_what_has_data_is_dropped_only_when_that_is_allowed(
+    graph: og.Graph, old: str, new: str, found: tuple[object, ...]
+) -> None:
+    before = graph.snapshot().commit.id
+
+    plan = graph.plan_schema(changed(old, new))
+    with pytest.raises(SchemaDropsDataError) as caught:
+        graph.apply_schema(changed(old, new))
+
+    assert plan.drops_values
+    (step,) = caught.value.steps
+    assert step in plan.steps
+    kind, name, noun, count = found
+    assert (step.kind.value, step.property_name, step.details[str(noun)]) == (kind, name, count)
+    assert f"{count} {noun if count != 1 else str(noun)[:-1]}" in str(caught.value)
+    assert graph.snapshot().commit.id == before
+    assert graph.apply_schema(changed(old, new), allow_drops=True).commit_id
+
+
+def test_rows_that_are_deleted_or_have_no_value_are_not_lost(graph: og.Graph) -> None:
+    run(graph, "update Person set { bio: null } where age < 3")
+    run(graph, 'delete Person where name = "p4"')
+
+    (step,) = (one for one in graph.plan_schema(changed("  bio: String?\n", "")).steps if one.lost is not None)
+
+    assert step.lost == 1
+
+
+def test_what_has_no_data_is_dropped_without_being_asked_for(graph: og.Graph) -> None:
+    wider = changed("  age: I32?\n", "  age: I32?\n  nick: String?\n") + "node Spare { name: String @key }\n"
+    graph.apply_schema(wider)
+    run(graph, 'insert Spare { name: "s" }')
+    run(graph, 'delete Spare where name = "s"')
+
+    done = graph.apply_schema(SCHEMA)
+
+    assert not done.plan.drops_values
+    assert [step.message for step in done.plan.steps if step.kind.drops_data] == [
+        "drop node type `Spare`, which has no row",
+        "drop property `Person.nick`, which has no value",
+    ]
+
+
+def test_values_that_come_meanwhile_are_not_dropped(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph.apply_schema(changed("  age: I32?\n", "  age: I32?\n  nick: String?\n"))
+    other = og.open_graph(graph.uri)
+    write_after_each_check(monkeypatch, iter([lambda: run(other, 'insert Person { name: "between", nick: "b" }')]))
+
+    with pytest.raises(SchemaDropsDataError, match="its 1 value stays"):
+        graph.apply_schema(SCHEMA)
+
+
+def test_a_slip_in_a_rename_changes_nothing(graph: og.Graph) -> None:
+    with pytest.raises(SchemaUnsupportedError, match=r"has no property `agee`; did you mean `age`\?"):
+        graph.apply_schema(changed("age: I32?", 'years: I32? @rename_from("agee")'), allow_drops=True)
+
+    assert "age" in graph.table("Person").schema.names
+
+
+def test_a_rename_that_was_made_before_stays_harmless(graph: og.Graph) -> None:
+    renamed = changed("age: I32?", 'years: I32? @rename_from("age")')
+    graph.apply_schema(renamed)
+    graph.apply_schema(changed("age: I32?", 'old: I32? @rename_from("years")'))
+
+    assert graph.apply_schema(changed("age: I32?", 'old: I32? @rename_from("years")')).commit_id is None
+    with pytest.raises(SchemaDropsDataError):
+        graph.apply_schema(renamed)
+    done = graph.apply_schema(renamed, allow_drops=True)
+
+    assert "so it counts as new" in done.plan.notes[0]

@@ -239,16 +239,15 @@ class ManifestLog:
 
     def schema(self, head: Head, schema_id: str) -> SchemaRecord | None:
         """An accepted schema, present or past, of this branch or of those it comes from."""
+        return next((record for record in self.schemas(head) if record.id == schema_id), None)
+
+    def schemas(self, head: Head) -> Iterator[SchemaRecord]:
+        """Read every accepted schema, present and past, of this branch and of those it comes from."""
         for state, _ in self._line(head, None):
             manifest = state.snapshot.manifest
-            for record in (manifest.schema, *manifest.old_schemas):
-                if record.id == schema_id:
-                    return record
+            yield from (manifest.schema, *manifest.old_schemas)
             for index in reversed(range(state.table.sealed_count)):
-                for record in decode_journal(state.table.sealed(index))[1]:
-                    if record.id == schema_id:
-                        return record
-        return None
+                yield from decode_journal(state.table.sealed(index))[1]
 
     def contains(self, head: Head, commit_id: str, after_seq: int) -> bool:
         """Whether a commit is part of this state; reads back no further than `after_seq`, which it must follow."""

@@ -10,6 +10,7 @@ from omnigraph.commit.publisher import Armed, abandon, arm, publish
 from omnigraph.commit.records import SchemaRecord, TableRecord
 from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.engine.migrating.changes import SchemaChange, changes_between
+from omnigraph.engine.migrating.losses import count_dropped
 from omnigraph.engine.migrating.rules import check_rows, touched_tables
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, quoted
@@ -23,8 +24,8 @@ from omnigraph.policy import Action
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
-from omnigraph.schema.codec import encode_catalog, fingerprint
-from omnigraph.schema.data_loss import losing
+from omnigraph.schema.codec import decode_catalog, encode_catalog, fingerprint
+from omnigraph.schema.data_loss import count_losses, losing
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step
@@ -55,6 +56,25 @@ class SchemaUnsupportedError(OmnigraphError):
     def __str__(self) -> str:
         lines = [f"{step.message} [{step.code}]" for step in self.steps]
         return "\n".join([*lines, "nothing was changed"])
+
+
+class SchemaDropsDataError(OmnigraphError):
+    """The wanted schema lacks a type that has rows, or a property that has values, and the call does not allow that."""
+
+    kind = Kind.INVALID
+    code = "schema_drops_data"
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__(tuple(steps))
+        self.steps = tuple(steps)
+
+    def facts(self) -> dict[str, object]:
+        """The steps that drop something."""
+        return {"steps": [step.to_json() for step in self.steps]}
+
+    def __str__(self) -> str:
+        lines = [f"{step.message} [{step.code}]" for step in self.steps]
+        return "\n".join([*lines, "what is dropped has data, and drops were not allowed: nothing was changed"])
 
 
 class SchemaUnfitError(OmnigraphError):
@@ -94,6 +114,8 @@ class SchemaCall:
     source: Source
     actor: str
     message: str | None = None
+    allows_drops: bool = False
+    """Whether types that have rows and properties that have values may be dropped; earlier states keep them."""
     allows_data_loss: bool = False
     """Whether what the schema has no more is dropped with its data, from the branch's earlier states too."""
 
@@ -117,18 +139,28 @@ class SchemaResult:
 
 
 def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = False) -> MigrationPlan:
-    """What it takes to get from the accepted schema to another; nothing is changed, and rows are not looked at."""
+    """What it takes to get from the accepted schema to another; nothing is changed.
+
+    Rows are not looked at, but for values of properties that are dropped: those are counted.
+    """
     session.allow(Action.SCHEMA_APPLY)
-    snapshot = session.head().snapshot
-    old, new = session.catalog(snapshot), load_schema(source)
-    plan = plan_migration(old, new)
-    if not allows_data_loss:
-        return plan
-    plan = losing(plan)
-    if not plan.loses_data or not plan.is_supported:
+    head = session.head()
+    old, new = session.catalog(head.snapshot), load_schema(source)
+    plan = plan_migration(old, new, _earlier_catalogs(session, head))
+    if allows_data_loss:
+        plan = losing(plan)
+    if not plan.drops_data or not plan.is_supported:
         return plan
     change = changes_between(old, assign_identities(new, old, first=old.next_identity))
-    return _noted(plan, told_of_tags(session, purges_of(snapshot, change)))
+    plan = count_losses(plan, count_dropped(View(old, session.tables(head.snapshot)), change))
+    if not plan.loses_data:
+        return plan
+    return _noted(plan, told_of_tags(session, purges_of(head.snapshot, change)))
+
+
+def _earlier_catalogs(session: Session, head: Head) -> Iterator[Catalog]:
+    """Read the schemas that a branch has had, newest first. It costs nothing until the first one is asked for."""
+    return (decode_catalog(record.catalog.encode()) for record in session.log.schemas(head))
 
 
 def _noted(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
@@ -144,6 +176,7 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
     Raises:
         SourceError: The text has mistakes.
         SchemaUnsupportedError: Some change has no migration.
+        SchemaDropsDataError: Rows or values would be dropped, and the call allows no drops.
         SchemaUnfitError: Rows that are there break a new rule.
         ConflictError: Somebody else changed the schema meanwhile, or kept writing the tables that the change touches.
     """
@@ -170,7 +203,7 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     old = session.catalog(snapshot)
     apart = int(session.runtime.ids.jitter(_APART))
     new = assign_identities(load_schema(call.source), old, first=old.next_identity + apart)
-    plan = plan_migration(old, new)
+    plan = plan_migration(old, new, _earlier_catalogs(session, head))
     if call.allows_data_loss:
         plan = losing(plan)
     if plan.is_empty:
@@ -178,7 +211,11 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     if not plan.is_supported:
         raise SchemaUnsupportedError([step for step in plan.steps if not step.is_supported])
     change = changes_between(old, new)
-    findings = check_rows(View(old, session.tables(snapshot)), new, plan, change)
+    view = View(old, session.tables(snapshot))
+    plan = count_losses(plan, count_dropped(view, change))
+    if plan.drops_values and not (call.allows_drops or call.allows_data_loss):
+        raise SchemaDropsDataError([step for step in plan.steps if step.lost])
+    findings = check_rows(view, new, plan, change)
     if findings.violations:
         raise SchemaUnfitError(findings.violations[:MOST_SHOWN], len(findings.violations))
     lost = purges_of(snapshot, change) if call.allows_data_loss else ()
