@@ -68,8 +68,10 @@ def test_a_unique_value_is_given_once(graph: og.Graph, monkeypatch: pytest.Monke
     assert column(graph, "Person", "id") == ["a", "b", "c"]
 
 
-def test_a_unique_float_is_given_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = 'insert Person { name: "c", score: 0.0 }', 'update Person set { score: -0.0 } where name = "a"'
+@pytest.mark.parametrize("there, new", [("0.0", "-0.0"), ("-0.0", "0.0")])
+def test_a_unique_float_is_given_once(graph: og.Graph, there: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = f'insert Person {{ name: "c", score: {there} }}'
+    second = f'update Person set {{ score: {new} }} where name = "a"'  # noqa: S608 - no SQL
 
     result = race(graph, first, second, monkeypatch)
 

@@ -190,6 +190,7 @@ def test_a_dropped_type_can_be_made_again_and_is_empty(graph: og.Graph) -> None:
         ("  age: I32?\n", "  age: I32?\n  @range(age, 0..3)\n", "@range violation on Person.age: 4 > max 3"),
         ("  email: String?\n", '  email: String?\n  @check(email, "^[0-2]@x$")\n', "Person.email"),
         ("edge Lives: Person -> City", "edge Lives: Person -> City @card(1..1)", "'p1' has 0 edges"),
+        ("edge Lives: Person -> City", "edge Lives: Person -> City @card(0..0)", "Lives: 'p0' has 1 edge (max 0)"),
         ("edge Lives:", "edge Owns: Person -> City @card(1..)\nedge Lives:", "Owns: 'p0' has 0 edges"),
         ("age: I32?", "age: I32?\n  flag: Bool @default(true)\n  @unique(flag)", "Person.flag: true is held by"),
     ],
@@ -204,6 +205,39 @@ def test_rows_that_break_a_new_rule_are_named_and_nothing_changes(
 
     assert said in str(caught.value)
     assert graph.snapshot().to_json() == before.to_json()
+
+
+@pytest.mark.parametrize(
+    "declared, value",
+    [
+        ("level: I32 @default(0)", 0),
+        ("level: F64 @default(0.0)", 0.0),
+        ("level: Bool @default(false)", False),
+        ('level: String @default("")', ""),
+        ("level: [I32] @default([])", []),
+        ("level: I32? @default(0)", 0),
+        ("level: Bool? @default(false)", False),
+        ('level: String? @default("")', ""),
+    ],
+)
+def test_a_default_that_is_nothing_much_is_filled_in(graph: og.Graph, declared: str, value: object) -> None:
+    done = graph.apply_schema(changed("age: I32?", f"age: I32?\n  {declared}"))
+
+    found = rows(graph, "Person", "id", "level")
+    assert [one["level"] for one in found] == [value] * 5
+    assert all(type(one["level"]) is type(value) for one in found)
+    assert any(", filled with" in step.message for step in done.plan.steps)
+
+
+def test_a_new_maximum_that_rows_exceed_is_refused(graph: og.Graph) -> None:
+    run(graph, 'insert Knows { from: "p0", to: "p2" } insert Knows { from: "p1", to: "p2" }')
+
+    with pytest.raises(SchemaUnfitError) as caught:
+        graph.apply_schema(changed("edge Knows: Person -> Person", "edge Knows: Person -> Person @card(0..1)"))
+
+    assert str(caught.value).splitlines()[0] == "@card violation on Knows: 'p0' has 2 edges (max 1)"
+    assert caught.value.total == 1
+    graph.apply_schema(changed("edge Knows: Person -> Person", "edge Knows: Person -> Person @card(0..2)"))
 
 
 def test_a_rule_that_holds_is_law_from_then_on(graph: og.Graph) -> None:

@@ -117,6 +117,7 @@ LINT_CODES = _warnings(
     L203="a product of two unconnected bindings",
     L204="an equality on an unindexed property",
     L205="a comparison with `null`, which is never true",
+    L206="an insert that leaves a default to be filled in, where a row with the key may exist",
 )
 
 CODES: dict[str, Code] = {**SCHEMA_CODES, **QUERY_CODES, **MIGRATION_CODES, **LINT_CODES}

@@ -30,14 +30,14 @@ class KnownRows:
         self._asked, self._found = (pa.concat_arrays([known, new]) for known in (self._asked, self._found))
         self._addresses = np.concatenate([self._addresses, numbers(one_array(rows.column(ADDRESS)))[is_new]])
 
-    def rows(self, ids: pa.Array, columns: Sequence[str]) -> pa.Table:
+    def rows(self, ids: pa.Array, columns: Sequence[str], *, with_address: bool = False) -> pa.Table:
         """Some columns of the rows with these ids, and of no others."""
-        if len(ids) > MAX_PUSHED_KEYS:
+        if len(ids) > MAX_PUSHED_KEYS and not with_address:
             return rows_with(self._table, ID, ids, columns)
         found = self._table.matching(ID, ids, list(dict.fromkeys([ID, *columns])), with_address=True)
         self.note(found)
         self._asked = pa.concat_arrays([self._asked, self._unknown(ids)])
-        return found.select(list(columns))
+        return found.select([*columns, ADDRESS] if with_address else list(columns))
 
     def there(self, ids: Column, beside: pa.Array = _NONE) -> pa.Array:
         """Those of the ids that have a row. The same look finds those of `beside`, which somebody will ask for."""

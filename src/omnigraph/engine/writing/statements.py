@@ -55,7 +55,7 @@ def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Inp
     rows = pa.Table.from_pylist([{**row, ID: ids.ulid() if is_fresh else None}], table.schema)
     if not is_fresh:
         rows = rows.set_column(rows.schema.get_field_index(ID), ID, derived_ids(type_, rows))
-    table.put(rows, is_fresh=is_fresh)
+    table.put(rows, is_fresh=is_fresh, omitted=() if is_fresh else statement.omitted)
 
 
 def _update(statement: Update, table: PendingTable, inputs: Inputs) -> list[Requirement]:
