@@ -121,7 +121,7 @@ def test_two_writers_together_leave_the_least_edges(graph: og.Graph, monkeypatch
     "first",
     [
         'update Person set { score: 1.0 } where name = "a"',
-        'insert Person { name: "a" }',
+        'insert Person { name: "a", score: 1.0 }',
         'delete Person where name = "a"',
     ],
 )

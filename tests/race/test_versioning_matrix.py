@@ -96,7 +96,7 @@ CELLS = [
     ("overwrite persons", "schema apply", "C"),
     ("insert d", "merge", "="),
     ("append d", "merge", "="),
-    ("upsert a", "merge", "="),
+    ("upsert a", "merge", "R"),
     ("merge a", "merge", "R"),
     ("update a", "merge", "C"),
     ("delete b", "merge", "="),
