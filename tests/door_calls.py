@@ -413,6 +413,7 @@ PAST = [
         lambda g, _: g.apply_schema(RENAMED, message="met").to_json(),
         *("schema", "apply", "--schema", "renamed.pg", "--message", "met", "--yes"),
     ),
+    read("plan a drop", lambda g, _: g.plan_schema(FEWER).to_json(), "schema", "plan", "--schema", "fewer.pg"),
     read(
         "plan a loss",
         lambda g, _: g.plan_schema(FEWER, allow_data_loss=True).to_json(),

@@ -13,7 +13,10 @@ from naive_load import Given, Kind, Row
 from naive_load import Model as LoadModel
 
 SCHEMA = """
-node P { name: String @key  tag: String?  n: I32?  r: I64  m: I32 @default(1)  @unique(tag) @range(n, 0..5) }
+node P {
+  name: String @key  tag: String?  n: I32?  r: I64  m: I32 @default(1)  f: F64?
+  @unique(tag) @unique(f) @range(n, 0..5)
+}
 node C { title: String  zip: I64?  @unique(title, zip) }
 node T { k: String @key }
 edge Knows: P -> P { w: I32?  @key(src, dst) }
@@ -21,7 +24,7 @@ edge Owns: P -> C @card(0..2) { slot: I32?  @unique(slot) }
 edge Leads: T -> P @card(1..2)
 """
 KINDS = (
-    Kind("P", unique=(("tag",),), required=("r",)),
+    Kind("P", unique=(("tag",), ("f",)), required=("r",)),
     Kind("C", unique=(("title", "zip"),), required=("title",)),
     Kind("T"),
     Kind("Knows", source="P", target="P"),
@@ -29,7 +32,7 @@ KINDS = (
     Kind("Leads", source="T", target="P", low=1, high=2),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}
-PROPERTIES = {"P": ("name", "tag", "n", "r", "m"), "C": ("title", "zip"), "T": ("k",)}
+PROPERTIES = {"P": ("name", "tag", "n", "r", "m", "f"), "C": ("title", "zip"), "T": ("k",)}
 PROPERTIES |= {"Knows": ("w",), "Owns": ("slot",), "Leads": ()}
 KEYS = {"P": "name", "T": "k"}
 DEFAULTS = {"m": 1}
@@ -114,15 +117,15 @@ class Mutation:
                     self._delete(name, row_id)
 
     def _insert(self, name: str, values: Row) -> None:
-        row: Row = {column: DEFAULTS.get(column) for column in PROPERTIES[name]}
-        row |= values
+        """A new row has defaults; one that exists keeps what is left out."""
         if name in KEYS:
-            row_id: str = row[KEYS[name]]
+            row_id: str = values[KEYS[name]]
         elif name == "Knows":
-            row_id = edge_id(row["src"], row["dst"])
+            row_id = edge_id(values["src"], values["dst"])
         else:
             row_id = f"{FRESH}{len(self.put)}"
-        self.tables[name][row_id] = row
+        fresh: Row = {column: DEFAULTS.get(column) for column in PROPERTIES[name]}
+        self.tables[name][row_id] = {**self.tables[name].get(row_id, fresh), **values}
         self.put.add((name, row_id))
 
     def _delete(self, name: str, row_id: str) -> None:

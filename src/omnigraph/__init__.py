@@ -64,7 +64,12 @@ if TYPE_CHECKING:
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.query import TargetAmbiguousError
     from omnigraph.ops.repair_result import RepairResult
-    from omnigraph.ops.schema_apply import SchemaResult, SchemaUnfitError, SchemaUnsupportedError
+    from omnigraph.ops.schema_apply import (
+        SchemaDropsDataError,
+        SchemaResult,
+        SchemaUnfitError,
+        SchemaUnsupportedError,
+    )
     from omnigraph.ops.session import ReadOnlyError
     from omnigraph.ops.table import TypeMissingError
     from omnigraph.ops.tag import Tag
@@ -165,6 +170,7 @@ __all__ = [
     "Result",
     "RowMissingError",
     "Runtime",
+    "SchemaDropsDataError",
     "SchemaResult",
     "SchemaUnfitError",
     "SchemaUnsupportedError",
@@ -251,7 +257,7 @@ _HOMES = {
     "ops.operations": ("Operations",),
     "ops.query": ("TargetAmbiguousError",),
     "ops.repair_result": ("RepairResult",),
-    "ops.schema_apply": ("SchemaResult", "SchemaUnfitError", "SchemaUnsupportedError"),
+    "ops.schema_apply": ("SchemaDropsDataError", "SchemaResult", "SchemaUnfitError", "SchemaUnsupportedError"),
     "ops.session": ("ReadOnlyError",),
     "ops.table": ("TypeMissingError",),
     "query.params": ("ParameterError",),

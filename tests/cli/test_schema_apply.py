@@ -152,3 +152,40 @@ def test_an_annotation_that_is_likely_a_slip_is_told(tmp_path: Path, capsys: pyt
 
     assert code == 0
     assert capsys.readouterr().err.startswith("warning[L105]: `@kye` is no annotation that means anything")
+
+
+def test_a_drop_of_values_needs_a_yes(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    narrower = written(tmp_path, OLD.replace("\n  age: I32?", ""))
+
+    assert main(["schema", "plan", uri, "--schema", narrower]) == 0
+    planned = capsys.readouterr().out
+    refused = main(["schema", "apply", uri, "--schema", narrower, "--json"])
+    error = json.loads(capsys.readouterr().err)
+
+    assert "drop property `Person.age`: its 1 value stays in earlier versions" in planned
+    assert "warning: what is dropped has data; `omnigraph schema apply` does that with --yes only" in planned
+    assert (refused, error["error"]["code"]) == (1, "schema_drops_data")
+    assert "--yes" in error["help"]
+    assert error["error"]["steps"][0]["details"]["values"] == 1
+    assert main(["schema", "apply", uri, "--schema", narrower, "--yes"]) == 0
+
+
+def test_a_drop_of_what_has_no_value_needs_no_yes(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    og.open_graph(uri).apply_schema(OLD.replace("age: I32?", "age: I32?\n  nick: String?"))
+
+    assert main(["schema", "plan", uri, "--schema", written(tmp_path, OLD)]) == 0
+    assert "warning" not in capsys.readouterr().out
+    assert main(["schema", "apply", uri, "--schema", written(tmp_path, OLD)]) == 0
+
+
+@pytest.mark.parametrize("answer, code", [("y\n", 0), ("n\n", 1)])
+def test_a_drop_of_values_is_asked_about_at_a_terminal(
+    answer: str, code: int, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrower = written(tmp_path, OLD.replace("\n  age: I32?", ""))
+    monkeypatch.setattr("omnigraph.cli.schema_apply.can_ask", lambda **_: True)
+    monkeypatch.setattr("omnigraph.cli.confirm.can_ask", lambda **_: True)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: answer == "y\n")
+
+    assert main(["schema", "apply", uri, "--schema", narrower]) == code
+    assert ("age" in og.open_graph(uri).schema) == (code == 1)

@@ -81,14 +81,15 @@ def test_stdin_can_not_be_both(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not both" in capsys.readouterr().err
 
 
-def test_a_rename_from_nothing_is_told_in_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rename_from_nothing_is_refused_in_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = OLD.replace("age: I32", 'years: I32? @rename_from("aeg")')
 
-    plan(tmp_path, new)
+    code = plan(tmp_path, new)
     text = capsys.readouterr().out
     plan(tmp_path, new, "--json")
     document = json.loads(capsys.readouterr().out)
 
-    (note,) = document["notes"]
-    assert note.endswith("so it counts as new; did you mean `age`?")
-    assert f"\nnote: {note}\n" in text
+    assert (code, document["supported"]) == (1, False)
+    (refused,) = (step for step in document["steps"] if step["code"] == "OG-MF-109")
+    assert "did you mean `age`?" in refused["message"]
+    assert refused["message"] in text

@@ -1,6 +1,7 @@
 """The pure parts: lineage, verdicts, folding the past."""
 
 import random
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from omnigraph.commit.plan import CommitPlan, NewTable
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.records import SchemaRecord, TableRecord
 from omnigraph.commit.refs import CommitMissingError
+from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.ops.history import BadFilterError, list_commits, show_commit
@@ -206,15 +208,22 @@ def test_a_write_that_was_planned_on_another_schema_is_a_conflict(tmp_path: Path
         )
 
 
-def test_a_schema_that_was_planned_on_other_data_is_a_conflict(tmp_path: Path) -> None:
+@pytest.mark.parametrize("touched, is_conflict", [("node:A", True), ("node:B", False)])
+def test_a_schema_conflicts_with_writes_to_the_tables_that_it_touches(
+    touched: str, is_conflict: bool, tmp_path: Path
+) -> None:
     session = seeded_world(tmp_path / "g")
     schema = SchemaRecord(id="second", source="", catalog="", fingerprint="")
-    plan = CommitPlan(base=session.head(), operation="schema", actor="x", schema=schema)
+    unchanged = (TableUnchanged(table_key=touched),)
+    plan = CommitPlan(base=session.head(), operation="schema", actor="x", schema=schema, requirements=unchanged)
     other = reopened(session)
     write_tables(other, [TableWrite(table_key="node:A", append=rows({"n": 1}))], operation="w", actor="x")
 
-    with pytest.raises(ConflictError, match="data was written"):
+    with pytest.raises(ConflictError, match="node:A") if is_conflict else nullcontext():
         publish(session.log, session.handles, plan)
+
+    assert (session.snapshot().manifest.schema.id == "second") == (not is_conflict)
+    assert session.snapshot().pin("node:A").rows == 5
 
 
 def change_schema(session: Session, schema_id: str, **changes: Any) -> str:

@@ -13,7 +13,7 @@ from omnigraph.engine.writing.violations import ConstraintError, ConstraintViola
 from omnigraph.errors import Kind, OmnigraphError, QueryAmbiguousError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span
-from omnigraph.ops.schema_apply import SchemaUnfitError, SchemaUnsupportedError
+from omnigraph.ops.schema_apply import SchemaDropsDataError, SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.schema.steps import Step, StepKind
 
@@ -36,6 +36,7 @@ MADE_BY_HAND: dict[type[OmnigraphError], OmnigraphError] = {
     ConstraintError: ConstraintError([VIOLATION], 2),
     SchemaUnfitError: SchemaUnfitError([VIOLATION], 2),
     SchemaUnsupportedError: SchemaUnsupportedError([STEP]),
+    SchemaDropsDataError: SchemaDropsDataError([STEP]),
     QueryAmbiguousError: QueryAmbiguousError("a.gq", ("one", "two")),
     LoadError: LoadError([PROBLEM], 2, "bad"),
 }

@@ -54,7 +54,7 @@ def insert_edge(graph: og.Graph) -> None:
 WRITES: dict[str, tuple[Callable[[og.Graph], object], int]] = {
     "insert a node": (lambda graph: run(graph, f'insert P {{ name: "{name()}" }}'), 9),
     "insert a node without a key": (lambda graph: run(graph, f"insert E {{ v: {next(NUMBERS)} }}"), 8),
-    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 10),
+    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 9),
     "insert a node and an edge": (insert_edge, 16),
     "update a node": (update_one, 11),
     "delete a node with its edges": (delete_one, 19),

@@ -139,7 +139,7 @@ def test_states_before_and_behind_the_merge_differ_in_what_came_also_under_new_n
 
 def test_a_type_that_was_dropped_and_made_anew_is_compared_row_by_row(graph: og.Graph) -> None:
     before = head(graph)
-    graph.apply_schema(SCHEMA)
+    graph.apply_schema(SCHEMA, allow_drops=True)
     graph.apply_schema(ADDED)
     run(graph, 'insert T { name: "both", v: 2 }')
 

@@ -177,11 +177,15 @@ def test_a_blob_can_be_set_to_null(graph: og.Graph) -> None:
     assert graph.blob("Doc", "a", "body") is None
 
 
-def test_an_insert_of_the_same_key_is_a_whole_row(graph: og.Graph) -> None:
+def test_an_insert_of_the_same_key_keeps_a_blob_until_it_is_cleared(graph: og.Graph) -> None:
     run(graph, PUT, n="a", b=b"x")
 
     run(graph, 'insert Doc { name: "a", pages: 1 }')
 
+    stream = graph.blob("Doc", "a", "body")
+    assert stream is not None
+    assert stream.read() == b"x"
+    run(graph, 'insert Doc { name: "a", body: null }')
     assert graph.blob("Doc", "a", "body") is None
 
 

@@ -174,7 +174,7 @@ def test_a_long_history_is_read_forward_through_its_sealed_parts(tmp_path: Path)
 def reshaped(graph: og.Graph, old: str, new: str, branch: str = "main") -> None:
     text = graph.snapshot(branch=branch).manifest.schema.source
     assert old in text
-    graph.apply_schema(text.replace(old, new), branch=branch)
+    graph.apply_schema(text.replace(old, new), branch=branch, allow_drops=True)
 
 
 def test_the_first_commit_brings_the_schema(graph: og.Graph) -> None:

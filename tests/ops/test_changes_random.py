@@ -186,7 +186,7 @@ class Story:
                 del types[one.name]
             case _:
                 return
-        self.graph.apply_schema("\n".join(map(str, types.values())), branch=branch)
+        self.graph.apply_schema("\n".join(map(str, types.values())), branch=branch, allow_drops=True)
 
     def run(self, statements: str, branch: str) -> None:
         self.graph.mutate(f"query q() {{ {statements} }}", branch=branch)

@@ -367,7 +367,7 @@ def test_a_dropped_table_goes_but_for_the_mark_that_its_path_was_used(tmp_path: 
     graph = og.create_graph(str(tmp_path / "g"), "node A { v: I64 }\nnode B { v: I64 }", runtime=Runtime(options=FAST))
     graph.load([node("B", v=1)], mode="append")
     place = graph.snapshot().pin("node:B").path
-    graph.apply_schema("node A { v: I64 }")
+    graph.apply_schema("node A { v: I64 }", allow_drops=True)
     pass_time(graph.uri, 2 * DAY)
 
     graph.cleanup(keep=1, confirm=True)

@@ -130,7 +130,7 @@ def test_a_dropped_property_is_a_difference_of_the_rows_that_had_it_wherever_the
     run(graph, 'insert P { name: "bare", f: 1.0 }', "dev")
     graph.branches.create("next", from_="dev")
     declared = {"n": "n: I32?", "tags": "tags: [String]?", "vec": "vec: Vector(2)?", "photo": "photo: Blob?"}
-    graph.apply_schema(SCHEMA.replace(declared[column], ""), branch="next")
+    graph.apply_schema(SCHEMA.replace(declared[column], ""), branch="next", allow_drops=True)
     if has_moved:
         graph.load([*exported(graph, "next", "P")], mode="overwrite", branch="next")
 
@@ -142,7 +142,7 @@ def test_a_dropped_property_is_a_difference_of_the_rows_that_had_it_wherever_the
 
 
 def test_a_property_that_took_the_name_of_a_dropped_one_is_compared_with_it(graph: og.Graph) -> None:
-    graph.apply_schema(SCHEMA.replace("n: I32?", ""), branch="dev")
+    graph.apply_schema(SCHEMA.replace("n: I32?", ""), branch="dev", allow_drops=True)
     graph.apply_schema(SCHEMA, branch="dev")
     run(graph, 'update P set { n: 1 } where name = "b"', "dev")
 

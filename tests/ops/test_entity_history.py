@@ -38,7 +38,7 @@ def run(graph: og.Graph, statements: str, branch: str = "main", actor: str = "bo
 def reshaped(graph: og.Graph, old: str, new: str, branch: str = "main") -> None:
     text = graph.snapshot(branch=branch).manifest.schema.source
     assert old in text
-    graph.apply_schema(text.replace(old, new), branch=branch)
+    graph.apply_schema(text.replace(old, new), branch=branch, allow_drops=True)
 
 
 def told(graph: og.Graph, type_name: str = "P", key: str = "a", **options: Any) -> list[tuple[str, tuple[str, ...]]]:

@@ -85,7 +85,7 @@ def numbers(graph: og.Graph) -> dict[str, tuple[int, int]]:
 
 
 def test_a_soft_drop_leaves_the_bytes_where_they_are(graph: og.Graph) -> None:
-    graph.apply_schema(WITHOUT_NOTE)
+    graph.apply_schema(WITHOUT_NOTE, allow_drops=True)
 
     assert any(TOLD.encode() in file.read_bytes() for file in files(graph, "Person"))
 
@@ -98,7 +98,7 @@ def test_a_hard_drop_leaves_nothing_in_the_files(graph: og.Graph) -> None:
 
 
 def test_what_was_dropped_before_goes_with_a_hard_drop_of_something_else(graph: og.Graph) -> None:
-    graph.apply_schema(WITHOUT_NOTE)
+    graph.apply_schema(WITHOUT_NOTE, allow_drops=True)
 
     graph.apply_schema(WITHOUT_NOTE.replace("  tags: [String]?\n", ""), allow_data_loss=True)
 
@@ -283,7 +283,7 @@ def test_tags_that_lose_a_type_are_named_before_and_after(graph: og.Graph) -> No
 def test_a_tag_loses_nothing_by_a_soft_drop(graph: og.Graph) -> None:
     graph.tags.create("v1", "main")
 
-    done = graph.apply_schema(WITHOUT_NOTE)
+    done = graph.apply_schema(WITHOUT_NOTE, allow_drops=True)
 
     assert done.plan.notes == ()
     assert answer(graph, "match { $p: Person } return { count($p.note) as n }", snapshot="v1") == [{"n": 8}]

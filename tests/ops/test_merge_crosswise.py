@@ -130,7 +130,7 @@ def test_a_property_that_was_dropped_after_the_crossing_stays_dropped(tmp_path: 
     graph.apply_schema(wider)
     run(graph, 'insert P { name: "o" }', "dev")
     cross(graph)
-    graph.apply_schema(schema)
+    graph.apply_schema(schema, allow_drops=True)
     run(graph, 'insert P { name: "z" }', "dev")
 
     done = graph.merge("dev")
@@ -245,7 +245,7 @@ def test_a_type_that_was_dropped_after_the_crossing_stays_dropped(
     run(graph, change("C", "v", 2, name="x"))
     run(graph, 'insert C { name: "z", v: 3 }', "dev")
     cross(graph)
-    graph.apply_schema(SCHEMA.replace("node C {", "//").replace("edge Owns", "//"), branch=dropper)
+    graph.apply_schema(SCHEMA.replace("node C {", "//").replace("edge Owns", "//"), branch=dropper, allow_drops=True)
     run(graph, change("P", "n", 5, name="a"), "dev" if dropper == "main" else "main")
 
     done = graph.merge(source, into=into)
@@ -260,7 +260,7 @@ def test_rows_that_came_after_the_crossing_to_a_type_that_the_other_side_dropped
     run(graph, change("C", "v", 2, name="x"))
     run(graph, 'insert C { name: "z", v: 3 }', "dev")
     cross(graph)
-    graph.apply_schema(SCHEMA.replace("node C {", "//").replace("edge Owns", "//"), branch=dropper)
+    graph.apply_schema(SCHEMA.replace("node C {", "//").replace("edge Owns", "//"), branch=dropper, allow_drops=True)
     run(graph, change("C", "v", 5, name="z"), "dev" if dropper == "main" else "main")
 
     assert [(kind, table) for kind, table, _ in kinds(graph.merge("dev"))] == [("SchemaDivergence", "node:C")]
@@ -275,7 +275,7 @@ def test_a_property_with_values_that_was_dropped_after_the_crossing_stays_droppe
     run(graph, change("P", "m", 2, name="a") + ' insert P { name: "e", m: 4 }')
     run(graph, 'insert P { name: "z", m: 3 }', "dev")
     cross(graph)
-    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=dropper)
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=dropper, allow_drops=True)
     run(graph, change("P", "n", 5, name="a"), "dev" if dropper == "main" else "main")
 
     done = graph.merge(source, into=into)
@@ -293,7 +293,7 @@ def test_values_that_came_after_the_crossing_to_a_property_that_the_other_side_d
     run(graph, change("P", "m", 2, name="a"))
     run(graph, 'insert P { name: "z", m: 3 }', "dev")
     cross(graph)
-    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=dropper)
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=dropper, allow_drops=True)
     run(graph, change("P", "m", 5, name="z"), "dev" if dropper == "main" else "main")
 
     done = graph.merge("dev")
@@ -313,7 +313,7 @@ def test_what_was_dropped_of_schemas_that_crossed_stays_dropped(
     graph.apply_schema(both["right"], branch="dev")
     cross(graph)
     kept = "right" if dropped == "left" else "left"
-    graph.apply_schema(both[kept])
+    graph.apply_schema(both[kept], allow_drops=True)
     run(graph, 'insert C { name: "z" }', "dev")
 
     done = graph.merge(source, into=into)

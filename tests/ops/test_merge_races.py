@@ -76,6 +76,17 @@ def test_an_edge_that_comes_meanwhile_is_an_orphan_too(graph: og.Graph) -> None:
     assert [kind for kind, *_ in kinds(done)] == ["OrphanEdge"]
 
 
+def test_a_row_that_comes_meanwhile_must_keep_the_rules_that_a_merge_brings(graph: og.Graph) -> None:
+    graph.apply_schema(SCHEMA.replace("v: I32?", "v: I32?  @range(v, 0..9)"), branch="dev")
+    run(graph, 'update P set { n: 2 } where name = "b"')
+    other, _ = racing(graph, lambda: run(graph, 'insert C { name: "z", v: 99 }'))
+
+    done = other.merge("dev")
+
+    assert done.outcome is MergeOutcome.CONFLICTS
+    assert "@range(v" not in graph.schema
+
+
 def changed_schema(graph: og.Graph) -> None:
     graph.apply_schema(SCHEMA.replace("v: I32?", "v: I32?  a: I32?"))
 

@@ -207,7 +207,7 @@ def test_a_rule_that_one_side_added_is_asked_of_rows_of_the_other(changer: str, 
 @pytest.mark.parametrize("changer", ["main", "dev"])
 def test_values_for_a_property_that_the_other_side_dropped(changer: str, graph: og.Graph) -> None:
     other = "dev" if changer == "main" else "main"
-    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=changer)
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=changer, allow_drops=True)
     run(graph, 'update P set { m: 60 } where name = "a"', other)
 
     done = graph.merge("dev")
@@ -223,7 +223,7 @@ def test_rows_of_a_type_that_the_other_side_dropped(changer: str, graph: og.Grap
     without = SCHEMA.replace("node C { name: String @key  v: I32? }", "").replace(
         "edge Owns: P -> C @card(0..1) { w: I32?  @key(src, dst) }", ""
     )
-    graph.apply_schema(without, branch=changer)
+    graph.apply_schema(without, branch=changer, allow_drops=True)
     run(graph, 'update C set { v: 60 } where name = "x"', other)
 
     done = graph.merge("dev")
@@ -345,7 +345,7 @@ def test_schemas_that_diverge_come_with_the_declarations(graph: og.Graph) -> Non
 @pytest.mark.parametrize("changer", ["main", "dev"])
 def test_values_for_a_dropped_property_come_with_its_declarations(changer: str, graph: og.Graph) -> None:
     other = "dev" if changer == "main" else "main"
-    graph.apply_schema(SCHEMA.replace("@range(n, 0..100)", "").replace("n: I32?", ""), branch=changer)
+    graph.apply_schema(SCHEMA.replace("@range(n, 0..100)", "").replace("n: I32?", ""), branch=changer, allow_drops=True)
     run(graph, 'update P set { n: 60 } where name = "a"', other)
 
     done = graph.merge("dev")

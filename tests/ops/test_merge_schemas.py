@@ -167,7 +167,7 @@ def test_a_rename_of_one_side_and_an_edit_of_the_other(graph: og.Graph) -> None:
 
 
 def test_what_one_side_dropped_and_the_other_left_alone_is_gone(graph: og.Graph) -> None:
-    graph.apply_schema(SCHEMA.replace("  m: I32?", ""))
+    graph.apply_schema(SCHEMA.replace("  m: I32?", ""), allow_drops=True)
     graph.apply_schema(NICK, branch="dev")
     run(graph, 'update P set { nick: "ay" } where name = "a"', "dev")
 
@@ -182,7 +182,7 @@ def test_what_one_side_dropped_and_the_other_left_alone_is_gone(graph: og.Graph)
 def test_a_dropped_type_whose_rows_were_changed_and_changed_back_is_gone(dropper: str, graph: og.Graph) -> None:
     changer = "dev" if dropper == "main" else "main"
     without = "\n".join(line for line in SCHEMA.splitlines() if not line.startswith(("node C", "edge Owns")))
-    graph.apply_schema(without, branch=dropper)
+    graph.apply_schema(without, branch=dropper, allow_drops=True)
     run(graph, 'insert C { name: "z" }', changer)
     run(graph, 'delete C where name = "z"', changer)
     run(graph, change("C", "v", 3, name="x"), changer)
@@ -197,7 +197,7 @@ def test_a_dropped_type_whose_rows_were_changed_and_changed_back_is_gone(dropper
 @pytest.mark.parametrize("dropper", ["main", "dev"])
 def test_what_one_side_dropped_and_the_other_gave_values_is_a_conflict(dropper: str, graph: og.Graph) -> None:
     giver = "dev" if dropper == "main" else "main"
-    graph.apply_schema(SCHEMA.replace("  m: I32?", ""), branch=dropper)
+    graph.apply_schema(SCHEMA.replace("  m: I32?", ""), branch=dropper, allow_drops=True)
     graph.apply_schema(NICK, branch=giver)
     run(graph, 'update P set { m: 60 } where name = "a"', giver)
 
@@ -487,7 +487,8 @@ def test_a_property_that_took_the_name_of_a_dropped_one_comes_to_a_table_that_ha
     source: str, into: str, graph: og.Graph
 ) -> None:
     graph.apply_schema(
-        SCHEMA.replace("m: I32?", "").replace("n: I32?", 'm: I32? @rename_from("n")').replace("(n,", "(m,")
+        SCHEMA.replace("m: I32?", "").replace("n: I32?", 'm: I32? @rename_from("n")').replace("(n,", "(m,"),
+        allow_drops=True,
     )
     graph.apply_schema(SCHEMA.replace("m: I32?", "m: I32?  nick: String?"), branch="dev")
     run(graph, change("P", "m", 5, name="a"))
@@ -505,7 +506,7 @@ def test_a_property_that_took_the_name_of_a_dropped_one_comes_to_a_table_that_ha
 def test_a_new_property_with_the_name_of_a_dropped_one_comes_to_a_table_that_has_the_old_one(
     source: str, into: str, fill: str, graph: og.Graph
 ) -> None:
-    graph.apply_schema(SCHEMA.replace("m: I32?", ""))
+    graph.apply_schema(SCHEMA.replace("m: I32?", ""), allow_drops=True)
     graph.apply_schema(SCHEMA.replace("m: I32?", f"m: I32?{fill}"))
     graph.apply_schema(SCHEMA.replace("m: I32?", "m: I32?  nick: String?"), branch="dev")
     run(graph, change("P", "m", 5, name="a"))

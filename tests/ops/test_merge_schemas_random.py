@@ -13,6 +13,7 @@ from omnigraph.ops.merge_result import MergeOutcome
 
 COLUMNS: dict[str, tuple[str, object]] = {
     "rank": ("rank: I32 @default(7)", 7),
+    "zero": ("zero: I32 @default(0)", 0),
     "score": ("score: I32?", None),
     "level": ("level: I32? @default(2)", 2),
 }

@@ -121,7 +121,7 @@ def test_a_step_changes_nothing_else(kind: StepKind, is_hard: bool, template: Pa
     old, new = CHANGES[kind]
     assert old in SCHEMA
 
-    done = graph.apply_schema(SCHEMA.replace(old, new), allow_data_loss=is_hard)
+    done = graph.apply_schema(SCHEMA.replace(old, new), allow_drops=not is_hard, allow_data_loss=is_hard)
 
     assert kind in {step.kind for step in done.plan.steps}
     assert seen(graph) == answers
@@ -193,7 +193,7 @@ def test_properties_that_get_the_names_of_others_keep_their_values_and_indexes(
     schema = schema.replace("older: I64?", 'older: I64? @rename_from("old")')
     before, then = _asked(graph, "age", "bio"), graph.snapshot().commit.id
 
-    graph.apply_schema(schema, allow_data_loss=allow_data_loss)
+    graph.apply_schema(schema, allow_drops=not allow_data_loss, allow_data_loss=allow_data_loss)
 
     assert _asked(graph, *names) == before == [[{"p.name": "p12", "other": "graphs and word12"}], before[1]]
     assert before[1] == [{"p.name": "p12", "other": 12}]

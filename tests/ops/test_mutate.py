@@ -40,14 +40,14 @@ def test_what_an_insert_leaves_out_is_the_default_or_null(graph: og.Graph) -> No
     assert rows(graph, "Person", "id", "age", "mood") == [{"id": "ada", "age": None, "mood": "glad"}]
 
 
-def test_an_insert_of_a_key_that_exists_puts_a_whole_row_in_its_place(graph: og.Graph) -> None:
+def test_an_insert_of_a_key_that_exists_changes_what_it_gives(graph: og.Graph) -> None:
     run(graph, 'insert Person { name: "ada", age: 3, mood: "sad" }')
 
     result = run(graph, 'insert Person { name: "ada", score: 1.5 }')
 
     assert result.affected_nodes == 1
     assert rows(graph, "Person", "id", "age", "mood", "score") == [
-        {"id": "ada", "age": None, "mood": "glad", "score": 1.5}
+        {"id": "ada", "age": 3, "mood": "sad", "score": 1.5}
     ]
 
 

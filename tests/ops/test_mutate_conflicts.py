@@ -68,8 +68,10 @@ def test_a_unique_value_is_given_once(graph: og.Graph, monkeypatch: pytest.Monke
     assert column(graph, "Person", "id") == ["a", "b", "c"]
 
 
-def test_a_unique_float_is_given_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = 'insert Person { name: "c", score: 0.0 }', 'update Person set { score: -0.0 } where name = "a"'
+@pytest.mark.parametrize("there, new", [("0.0", "-0.0"), ("-0.0", "0.0")])
+def test_a_unique_float_is_given_once(graph: og.Graph, there: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = f'insert Person {{ name: "c", score: {there} }}'
+    second = f'update Person set {{ score: {new} }} where name = "a"'  # noqa: S608 - no SQL
 
     result = race(graph, first, second, monkeypatch)
 
@@ -119,7 +121,7 @@ def test_two_writers_together_leave_the_least_edges(graph: og.Graph, monkeypatch
     "first",
     [
         'update Person set { score: 1.0 } where name = "a"',
-        'insert Person { name: "a" }',
+        'insert Person { name: "a", score: 1.0 }',
         'delete Person where name = "a"',
     ],
 )

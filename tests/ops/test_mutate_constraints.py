@@ -86,6 +86,14 @@ def test_minus_zero_is_zero(graph: og.Graph) -> None:
     ]
 
 
+def test_zero_is_minus_zero_that_is_stored(graph: og.Graph) -> None:
+    run(graph, 'update Person set { score: -0.0 } where name = "ada"')
+
+    assert refused(graph, 'insert Person { name: "b", score: 0.0 }') == [
+        "@unique violation on Person.score: 0.0 is held by 'ada' and 'b'"
+    ]
+
+
 def test_a_group_is_taken_as_a_whole(graph: og.Graph) -> None:
     rome = column(graph, "City", "id")[0]
 

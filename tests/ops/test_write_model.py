@@ -34,6 +34,7 @@ from worlds import runtime
 PEOPLE, TEAMS, TITLES = (st.sampled_from(list(values)) for values in ("abcd", "tu", "XY"))
 TAGS, NUMBERS = st.sampled_from([None, "x", "y"]), st.sampled_from([None, 0, 1, 5, 6])
 SLOTS, ZIPS, R = st.sampled_from([None, 1, 2]), st.sampled_from([None, 7]), st.sampled_from([1, 2**63 - 1])
+FLOATS = st.sampled_from([None, 0.0, -0.0, 1.5])
 CITIES = st.sampled_from(["cx", "cy", "cz", "nowhere"])
 
 
@@ -60,6 +61,9 @@ TEAM = st.tuples(TEAMS, PEOPLE).map(
 PUT = st.one_of(
     inserts("P", name=PEOPLE, tag=TAGS, n=NUMBERS, r=R),
     inserts("P", name=PEOPLE, tag=TAGS, r=R),
+    inserts("P", name=PEOPLE, r=R, f=FLOATS),
+    inserts("Knows", src=PEOPLE, dst=PEOPLE),
+    updates("P", "name", PEOPLE, f=FLOATS),
     inserts("C", title=TITLES, zip=ZIPS),
     inserts("Knows", src=PEOPLE, dst=PEOPLE, w=SLOTS),
     inserts("Owns", src=PEOPLE, dst=CITIES, slot=SLOTS),
@@ -99,7 +103,7 @@ def records(kind: str, optional: dict[str, Any], fixed: dict[str, Any], id_: Any
 
 
 RECORD = st.one_of(
-    records("P", {"tag": TAGS, "n": NUMBERS, "m": st.just(2)}, {"name": PEOPLE, "r": R}),
+    records("P", {"tag": TAGS, "n": NUMBERS, "m": st.just(2), "f": FLOATS}, {"name": PEOPLE, "r": R}),
     records("P", {"tag": TAGS, "n": NUMBERS | st.just("many"), "r": R | st.none()}, {"name": PEOPLE}),
     records("C", {"zip": ZIPS, "title": TITLES}, {}, ["cx", "cy", "cz"]),
     records("T", {}, {"k": TEAMS}),

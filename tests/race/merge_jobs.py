@@ -76,7 +76,7 @@ def change_schema(uri: str, schemas: list[str]) -> list[int]:
     for number, schema in enumerate(schemas):
         for _ in range(ROUNDS_TO_WIN):
             try:
-                graph.apply_schema(schema)
+                graph.apply_schema(schema, allow_drops=True)
             except ConflictError:
                 continue
             landed.append(number)

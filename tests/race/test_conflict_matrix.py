@@ -20,6 +20,7 @@ from omnigraph.ops import mutate as mutate_module
 FIRST: dict[str, Verb] = {
     "insert c": mutation('insert Person { name: "c", age: 3, email: "c@" }'),
     "append c": load("append", person("c", age=3, email="c@")),
+    "insert c with the score -0.0": mutation('insert Person { name: "c", score: -0.0 }'),
     "insert an edge of a": mutation('insert WorksAt { from: "a", to: "r" }'),
     "append an edge of a": load("append", edge("WorksAt", "a", "r")),
     "insert an edge of b": mutation('insert Knows { from: "b", to: "a" }'),
@@ -47,6 +48,12 @@ SECOND: dict[str, Verb] = {
     "append an edge of a to itself": load("append", edge("Knows", "a", "a")),
     "upsert a": mutation('insert Person { name: "a", age: 9 }'),
     "upsert b": mutation('insert Person { name: "b", age: 9 }'),
+    "upsert the whole of a": mutation(
+        'insert Person { name: "a", age: 9, email: null, score: 2.5, mood: "sad", born: null }'
+    ),
+    "upsert an edge": mutation('insert Knows { from: "b", to: "a" }'),
+    "insert d with the score 0.0": mutation('insert Person { name: "d", score: 0.0 }'),
+    "append d with the score 0.0": load("append", person("d", score=0.0)),
     "upsert c": mutation('insert Person { name: "c", age: 9 }'),
     "merge a": load("merge", person("a", mood="sad")),
     "merge b": load("merge", person("b", mood="sad")),
@@ -101,17 +108,24 @@ CELLS: list[tuple[str, str, str]] = [
     ("append z", "overwrite persons", "C"),
     ("append an edge to b", "overwrite persons", "R"),
     ("append an edge of a to itself", "overwrite persons", "="),
-    # upsert, by a mutation: a whole row, whatever was there
+    # upsert, by a mutation: it reads what it leaves out
     ("upsert a", "insert c", "="),
-    ("upsert c", "insert c", "="),
-    ("upsert a", "upsert a", "="),
-    ("upsert a", "update a", "="),
-    ("upsert a", "merge a", "="),
+    ("upsert c", "insert c", "R"),
+    ("upsert a", "upsert a", "R"),
+    ("upsert a", "update a", "R"),
+    ("upsert a", "merge a", "R"),
     ("upsert b", "update a", "="),
-    ("upsert b", "delete b", "="),
+    ("upsert b", "delete b", "R"),
     ("upsert a", "delete b", "="),
-    ("upsert a", "overwrite persons", "="),
-    ("upsert b", "overwrite persons", "="),
+    ("upsert a", "overwrite persons", "R"),
+    ("upsert b", "overwrite persons", "R"),
+    ("upsert an edge", "insert an edge of b", "R"),
+    # the same of a whole row, whatever was there
+    ("upsert the whole of a", "update a", "="),
+    ("upsert the whole of a", "overwrite persons", "="),
+    # unique values, of which one is equal to another that is written otherwise
+    ("insert d with the score 0.0", "insert c with the score -0.0", "R"),
+    ("append d with the score 0.0", "insert c with the score -0.0", "C"),
     # upsert, by a load: it reads what its records leave out
     ("merge a", "insert c", "="),
     ("merge c", "insert c", "R"),

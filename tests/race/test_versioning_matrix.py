@@ -23,6 +23,12 @@ from omnigraph.ops.schema_apply import SchemaResult
 
 NEXT = SCHEMA + "\nnode Extra { name: String @key }\n"
 OTHER = SCHEMA + "\nnode Other { name: String @key }\n"
+WIDER = SCHEMA.replace("  age: I32?", "  age: I32?\n  nick: String?")
+RULED = SCHEMA.replace("@unique(score)", "@unique(score)\n  @range(score, 0..)")
+LINKED = SCHEMA + "\nedge Rules: Person -> City @card(0..1)\n"
+LIMITED = SCHEMA.replace("edge WorksAt: Person -> City @card(0..1)", "edge WorksAt: Person -> City @card(0..0)")
+NARROW = SCHEMA.replace("  zip: I64?  @unique(name, zip)", "")
+MOVED = SCHEMA.replace("City", "Town").replace("node Town {", 'node Town @rename_from("City") {')
 
 
 def applied(schema: str) -> Verb:
@@ -51,6 +57,7 @@ FIRST: dict[str, Verb] = {
     "upsert a": mutation('insert Person { name: "a", age: 50 }'),
     "delete b": mutation('delete Person where name = "b"'),
     "insert a city": mutation('insert City { name: "Oslo" }'),
+    "insert an edge": mutation('insert Knows { from: "a", to: "b" }'),
     "overwrite persons": load("overwrite", person("a", age=50), person("b")),
     "schema apply": applied(NEXT),
     "merge": merged("one"),
@@ -68,6 +75,12 @@ SECOND: dict[str, Verb] = {
     "delete b": mutation('delete Person where name = "b"'),
     "overwrite persons": load("overwrite", person("a"), person("y")),
     "schema apply": applied(OTHER),
+    "add a property to persons": applied(WIDER),
+    "add a rule for persons": applied(RULED),
+    "add an edge type of persons": applied(LINKED),
+    "limit the edges of persons": applied(LIMITED),
+    "drop a property of cities": applied(NARROW),
+    "rename cities": applied(MOVED),
     "merge": merged("two"),
 }
 CELLS = [
@@ -83,7 +96,7 @@ CELLS = [
     ("overwrite persons", "schema apply", "C"),
     ("insert d", "merge", "="),
     ("append d", "merge", "="),
-    ("upsert a", "merge", "="),
+    ("upsert a", "merge", "R"),
     ("merge a", "merge", "R"),
     ("update a", "merge", "C"),
     ("delete b", "merge", "="),
@@ -92,12 +105,27 @@ CELLS = [
     ("update a", "branch create", "="),
     ("update a", "branch delete", "="),
     # a change of the schema
-    ("schema apply", "insert c", "C"),
-    ("schema apply", "upsert a", "C"),
-    ("schema apply", "delete b", "C"),
-    ("schema apply", "overwrite persons", "C"),
+    ("schema apply", "insert c", "="),
+    ("schema apply", "upsert a", "="),
+    ("schema apply", "delete b", "="),
+    ("schema apply", "overwrite persons", "="),
     ("schema apply", "schema apply", "C"),
-    ("schema apply", "merge", "C"),
+    ("schema apply", "merge", "="),
+    ("add a property to persons", "insert c", "R"),
+    ("add a property to persons", "upsert a", "R"),
+    ("add a property to persons", "overwrite persons", "R"),
+    ("add a property to persons", "merge", "R"),
+    ("add a property to persons", "insert a city", "="),
+    ("add a property to persons", "schema apply", "C"),
+    ("add a rule for persons", "insert c", "R"),
+    ("add a rule for persons", "insert a city", "="),
+    ("add an edge type of persons", "insert c", "="),
+    ("limit the edges of persons", "insert c", "R"),
+    ("limit the edges of persons", "insert an edge", "="),
+    ("drop a property of cities", "insert a city", "R"),
+    ("drop a property of cities", "insert c", "="),
+    ("rename cities", "insert a city", "R"),
+    ("rename cities", "delete b", "="),
     ("schema apply", "branch create", "="),
     ("schema apply", "branch delete", "="),
     # a merge
@@ -172,6 +200,12 @@ OFTEN = {
     ("schema apply", "schema apply"),
     ("schema apply", "merge"),
     ("schema apply", "branch delete"),
+    ("add a property to persons", "insert c"),
+    ("add a property to persons", "insert a city"),
+    ("add a property to persons", "schema apply"),
+    ("limit the edges of persons", "insert c"),
+    ("drop a property of cities", "insert a city"),
+    ("rename cities", "insert a city"),
     ("merge", "upsert a"),
     ("merge", "delete b"),
     ("merge", "overwrite persons"),

@@ -314,6 +314,7 @@ def test_the_json_of_a_plan() -> None:
         ],
         "safe": False,
         "supported": True,
+        "drops_values": False,
         "notes": [],
     }
 

@@ -87,6 +87,8 @@ class Applier:
     def apply(self, step: Step) -> None:
         if step.table is None:
             self.set_interface(step.type)
+        elif step.code == "OG-MF-109":
+            pass  # what has the `@rename_from` is added by a step of its own
         elif step.kind is StepKind.DROP_TYPE:
             dropped = self.types.pop(step.type)
             ends = {end for t in self.types.values() if isinstance(t, EdgeType) for end in (t.source, t.target)}

@@ -223,45 +223,87 @@ PERSON = "node Person { name: String  age: I32? }"
 
 
 @pytest.mark.parametrize(
-    "new, note",
+    "new, about, message",
     [
         (
             'node Human @rename_from("Persn") { name: String  age: I32? }',
+            ("Human", None),
             (
-                '`Human` has `@rename_from("Persn")`, but the old schema has no node type `Persn`, so it counts as new;'
-                " did you mean `Person`?"
+                '`Human` has `@rename_from("Persn")`, but the old schema has no node type `Persn`;'
+                " did you mean `Person`?: correct the name, or remove the `@rename_from`"
             ),
         ),
         (
             'node Person { name: String  years: I32? @rename_from("aeg") }',
+            ("Person", "years"),
             (
-                '`Person.years` has `@rename_from("aeg")`, but `Person` of the old schema has no property `aeg`,'
-                " so it counts as new; did you mean `age`?"
+                '`Person.years` has `@rename_from("aeg")`, but `Person` of the old schema has no property `aeg`;'
+                " did you mean `age`?: correct the name, or remove the `@rename_from`"
             ),
         ),
         (
             'node Human @rename_from("Person") { title: String? @rename_from("tilte")  name: String  age: I32? }',
+            ("Human", "title"),
             (
-                '`Human.title` has `@rename_from("tilte")`, but `Person` of the old schema has no property `tilte`,'
-                " so it counts as new"
+                '`Human.title` has `@rename_from("tilte")`, but `Person` of the old schema has no property `tilte`:'
+                " correct the name, or remove the `@rename_from`"
             ),
         ),
         (
-            f'{PERSON} node City {{ name: String @rename_from("nmae") }}',
-            '`City.name` has `@rename_from("nmae")`, but the old schema has no type `City`, so it counts as new',
-        ),
-        (
             f'{PERSON} edge Likes: Person -> Person @rename_from("Loves")',
-            '`Likes` has `@rename_from("Loves")`, but the old schema has no edge type `Loves`, so it counts as new',
+            ("Likes", None),
+            (
+                '`Likes` has `@rename_from("Loves")`, but the old schema has no edge type `Loves`:'
+                " correct the name, or remove the `@rename_from`"
+            ),
         ),
     ],
 )
-def test_a_rename_from_nothing_is_noted(new: str, note: str) -> None:
+def test_a_rename_from_nothing_is_refused(new: str, about: tuple[str, str | None], message: str) -> None:
     found = plan(PERSON, new)
 
+    (refused,) = (step for step in found.steps if not step.is_supported)
+    assert (refused.code, (refused.type, refused.property_name), refused.message) == ("OG-MF-109", about, message)
+    assert list(refused.details) == ["from"]
+    assert found.notes == ()
+
+
+def test_a_rename_from_nothing_in_a_new_type_is_noted() -> None:
+    note = '`City.name` has `@rename_from("nmae")`, but the old schema has no type `City`, so it counts as new'
+
+    found = plan(PERSON, f'{PERSON} node City {{ name: String @rename_from("nmae") }}')
+
+    assert found.is_supported
     assert found.notes == (note,)
     assert found.to_json()["notes"] == [note]
     assert f"note: {note}" in found.render().splitlines()[:-1]
+
+
+RENAMED = 'node Human @rename_from("Person") { name: String  years: I32? @rename_from("age") }'
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        'node Human { name: String  ages: I32? @rename_from("years") }',
+        'node Being @rename_from("Human") { name: String  years: I32? @rename_from("age") }',
+    ],
+)
+def test_a_rename_that_an_earlier_schema_had_is_noted(old: str) -> None:
+    """The same file is applied again after later changes: what it renamed then is new now."""
+    found = plan_migration(accepted(old), catalog_from(RENAMED), (catalog_from(RENAMED),))
+
+    assert found.is_supported
+    assert len(found.notes) == 1
+    assert not plan(old, RENAMED).is_supported
+
+
+def test_a_rename_that_another_type_had_earlier_is_none_of_this_one() -> None:
+    earlier = catalog_from(RENAMED.replace("Human", "Other"))
+
+    found = plan_migration(accepted("node Human { name: String }"), catalog_from(RENAMED), (earlier,))
+
+    assert [step.code for step in found.steps if not step.is_supported] == ["OG-MF-109"]
 
 
 @pytest.mark.parametrize(
@@ -279,4 +321,5 @@ def test_a_rename_that_is_made_or_was_made_before_is_not_noted(new: str) -> None
 def test_a_type_that_is_probably_misnamed_says_nothing_about_its_properties() -> None:
     found = plan(PERSON, 'node Human @rename_from("Persn") { full_name: String @rename_from("name") }')
 
-    assert len(found.notes) == 1
+    assert [step.property_name for step in found.steps if not step.is_supported] == [None]
+    assert found.notes == ()

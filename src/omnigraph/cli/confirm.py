@@ -24,9 +24,14 @@ def confirm_on_remote(target: str, *, action: str, question: str, otherwise: str
         confirm(f"{action}, which is remote,", question=question, otherwise=otherwise, is_stdin_taken=is_stdin_taken)
 
 
+def can_ask(*, is_stdin_taken: bool) -> bool:
+    """Return whether there is a terminal at which a question can be answered."""
+    return not is_stdin_taken and bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
+
+
 def confirm(action: str, *, question: str, otherwise: str, is_stdin_taken: bool = False) -> None:
     """Go on if whoever is at the terminal says so; without a terminal it needs --yes."""
-    if is_stdin_taken or not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+    if not can_ask(is_stdin_taken=is_stdin_taken):
         refuse(f"{action} needs --yes where nobody can be asked")
     if not click.confirm(reveal(question), err=True):
         print_error(otherwise)

@@ -10,6 +10,8 @@ from omnigraph.schema.data_loss import losing
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.steps import MigrationPlan
 
+_WARNING = "warning: what is dropped has data; `omnigraph schema apply` does that with --yes only\n"
+
 
 @click.command("plan")
 @click.argument("uri", required=False)
@@ -32,7 +34,8 @@ def command(
     """Show what it takes to get from one schema to another: a graph's, or one in a file.
 
     Lists the steps of the migration: which are safe, which check the rows that are there first, which drop something,
-    and which no migration makes. Changes nothing. `-` is stdin.
+    and which no migration makes. For a graph, a step that drops something says how many rows or values it has.
+    Changes nothing. `-` is stdin.
 
     Exit code: 0 when every step is supported, 1 otherwise.
     """
@@ -45,7 +48,8 @@ def command(
     if as_json:
         print_json(plan.to_json())
     else:
-        print_text(plan.render() + "\n")
+        warning = _WARNING if plan.drops_values and not plan.loses_data else ""
+        print_text(f"{plan.render()}\n{warning}")
     return 0 if plan.is_supported else 1
 
 

@@ -15,6 +15,7 @@ from omnigraph.lang.suggest import closest
 _BY_CODE = {
     "not_a_read": "`omnigraph mutate` runs it, and `omnigraph explain --schema FILE` shows its plan",
     "not_a_mutation": "`omnigraph query` runs it",
+    "schema_drops_data": "--yes allows it; `@rename_from` keeps the data of what has another name now",
     "query_timeout": "OMNIGRAPH_QUERY_SECONDS is the deadline",
     "query_memory": "OMNIGRAPH_QUERY_MEMORY_BYTES is the budget",
 }

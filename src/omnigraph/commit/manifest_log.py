@@ -237,18 +237,13 @@ class ManifestLog:
         """The log of another branch of this graph, which may have been deleted."""
         return self._others(branch, path)
 
-    def schema(self, head: Head, schema_id: str) -> SchemaRecord | None:
-        """An accepted schema, present or past, of this branch or of those it comes from."""
+    def schemas(self, head: Head) -> Iterator[SchemaRecord]:
+        """Read every accepted schema, present and past, of this branch and of those it comes from."""
         for state, _ in self._line(head, None):
             manifest = state.snapshot.manifest
-            for record in (manifest.schema, *manifest.old_schemas):
-                if record.id == schema_id:
-                    return record
+            yield from (manifest.schema, *manifest.old_schemas)
             for index in reversed(range(state.table.sealed_count)):
-                for record in decode_journal(state.table.sealed(index))[1]:
-                    if record.id == schema_id:
-                        return record
-        return None
+                yield from decode_journal(state.table.sealed(index))[1]
 
     def contains(self, head: Head, commit_id: str, after_seq: int) -> bool:
         """Whether a commit is part of this state; reads back no further than `after_seq`, which it must follow."""
@@ -499,3 +494,8 @@ def _created(store: Store, path: str, commit_id: str, error: SwapLostError | Sto
     if made != commit_id:
         raise SwapLostError(path, 0) from error
     return table
+
+
+def find_schema(log: ManifestLog, head: Head, schema_id: str) -> SchemaRecord | None:
+    """Find an accepted schema, present or past, of a branch or of those it comes from."""
+    return next((record for record in log.schemas(head) if record.id == schema_id), None)

@@ -56,7 +56,7 @@ class CommitPlan:
     if_commit: str | None = None
     """The head must still be this commit."""
     schema: SchemaRecord | None = None
-    """The new accepted schema, when it changes."""
+    """The new accepted schema, when it changes; `requirements` then name every table whose rows decided about it."""
     new_tables: tuple[NewTable, ...] = ()
     dropped_tables: tuple[str, ...] = ()
     renamed_tables: Mapping[str, str] = field(default_factory=dict)

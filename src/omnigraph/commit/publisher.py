@@ -23,6 +23,7 @@ from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
 from omnigraph.commit.records import MAIN, MAINTENANCE, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
 from omnigraph.commit.repeats import earlier_try, require_same_request
+from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
@@ -121,7 +122,10 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
         raise
     if done.was_there:
         _give_up(store, lease, made)  # an earlier try did it: these files are nobody's
-    elif lease is not None:
+        return done
+    if plan.schema is not None:
+        write_schema_copy(log, done.head)  # while the sidecar is there: recovery writes it for a process that dies
+    if lease is not None:
         lease.disarm()
         store.runtime.faults.reach("publish.disarmed")
     return done

@@ -45,8 +45,6 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
     changed = changed_tables(base, newer, between)
-    if plan.schema is not None and changed:
-        raise ConflictError("schema", base.commit.id, newer.commit.id, "data was written while the schema was planned")
     before, after = SnapshotTables(handles, base), SnapshotTables(handles, newer)
     for requirement in plan.requirements:
         if requirement.table_key not in changed:

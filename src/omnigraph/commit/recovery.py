@@ -17,6 +17,7 @@ from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.notes import clear, stray_operations, sweep
 from omnigraph.commit.records import Commit
+from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
@@ -104,6 +105,7 @@ def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verd
         report.in_flight.append(sidecar.id)
         return
     if verdict is Verdict.ROLLED_FORWARD:
+        write_schema_copy(branch)
         _audit(store, item, verdict, sidecar.commit_id, clear(store, sidecar.id, kept=frozenset(sidecar.files)))
         report.rolled_forward.append(sidecar.id)
     else:
@@ -113,6 +115,7 @@ def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verd
         store.runtime.faults.reach("recovery.fenced")
         commit = None if _is_over(branch) else _bump(branch, item)
         if commit is None and _has(branch, sidecar):
+            write_schema_copy(branch)
             _audit(store, item, Verdict.ROLLED_FORWARD, sidecar.commit_id, 0)
             report.rolled_forward.append(sidecar.id)
         else:

@@ -7,7 +7,7 @@ from datetime import datetime
 from omnigraph.clock import instant_text, parse_instant
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.floor import require_kept
-from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_log import Head, ManifestLog, find_schema
 from omnigraph.commit.records import Commit, Pin, Snapshot, TableRecord
 from omnigraph.errors import Kind, OmnigraphError
 
@@ -104,7 +104,7 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
         lost |= {purge.path: (purge, commit) for purge in commit.purged}
         undo(commit, tables, pins, dropped)
         if commit.schema_before is not None:
-            found = log.schema(head, commit.schema_before)
+            found = find_schema(log, head, commit.schema_before)
             if found is None:
                 raise CommitMissingError(wanted, log.branch)
             schema = found

@@ -209,9 +209,10 @@ class HistoryVerbs:
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
     ) -> "MigrationPlan":
-        """What it takes to get from a branch's schema to another one; nothing is changed, and no row is looked at.
+        """What it takes to get from a branch's schema to another one; nothing is changed.
 
-        With `allow_data_loss`, the steps are those of `apply_schema` with it.
+        Steps that drop something say how many rows or values it has: `drops_values` is then true, and `apply_schema`
+        needs `allow_drops`. With `allow_data_loss`, the steps are those of `apply_schema` with it.
 
         Raises:
             SourceError: The text has mistakes.
@@ -227,25 +228,30 @@ class HistoryVerbs:
         branch: str = "main",
         actor: str = "anonymous",
         message: str | None = None,
+        allow_drops: bool = False,
         allow_data_loss: bool = False,
     ) -> "SchemaResult":
         """Make a schema the accepted one of a branch, with all that follows for its tables, in one commit.
 
-        New rules are checked against the rows that are there first. What is dropped stays readable in earlier
-        snapshots, and those keep the schema that they had. With `allow_data_loss` it does not: its table gets files
+        New rules are checked against the rows that are there first. A type that has rows, or a property that has
+        values, is dropped only with `allow_drops`. What is dropped stays readable in earlier snapshots, and those keep
+        the schema that they had. With `allow_data_loss` it does not: its table gets files
         without it, and the branch's earlier states of that table give a DataDroppedError.
 
         Raises:
             SourceError: The text has mistakes.
             SchemaUnsupportedError: Some change has no migration; the message says the way round.
+            SchemaDropsDataError: Rows or values would be dropped, and neither of the two allows it.
             SchemaUnfitError: Rows that are there break a new rule; it names the first of them.
-            ConflictError: Somebody else wrote meanwhile: look again and retry.
+            ConflictError: Somebody else changed the schema meanwhile, or kept writing the types that the change
+                touches: look again and retry.
             BranchMissingError: There is no such branch.
         """
         call = verbs.schema_apply.SchemaCall(
             source=schema_source(schema),
             actor=self._session.signer(actor),
             message=message,
+            allows_drops=allow_drops,
             allows_data_loss=allow_data_loss,
         )
         return verbs.schema_apply.apply_schema(self._session.on(branch), call)

@@ -103,6 +103,7 @@ MIGRATION_CODES = {
     "OG-MF-106": Code("OG-MF-106", Severity.ERROR, "a type changes: of a property, of an edge's ends, of a key"),
     "OG-MF-107": Code("OG-MF-107", Severity.ERROR, "a constraint does not hold on the data"),
     "OG-MF-108": Code("OG-MF-108", Severity.ERROR, "a `@rename_from` that was applied before may be meant again"),
+    "OG-MF-109": Code("OG-MF-109", Severity.ERROR, "a `@rename_from` names what the schema before does not have"),
 }
 
 LINT_CODES = _warnings(
@@ -116,6 +117,7 @@ LINT_CODES = _warnings(
     L203="a product of two unconnected bindings",
     L204="an equality on an unindexed property",
     L205="a comparison with `null`, which is never true",
+    L206="an insert that leaves a default to be filled in, where a row with the key may exist",
 )
 
 CODES: dict[str, Code] = {**SCHEMA_CODES, **QUERY_CODES, **MIGRATION_CODES, **LINT_CODES}

@@ -6,6 +6,7 @@ from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
 from omnigraph.commit.plan import NewTable
 from omnigraph.commit.publisher import initialise
 from omnigraph.commit.records import SchemaRecord, TableRecord
+from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_actor
@@ -18,11 +19,10 @@ from omnigraph.schema.codec import encode_catalog, fingerprint
 from omnigraph.schema.identity import assign_identities
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import RECOVERY, SCHEMA_COPY, TOP_LEVEL, table_path
-from omnigraph.storage.objects import ObjectChangedError, ObjectExistsError, StoreUnavailableError
+from omnigraph.storage.objects import ObjectChangedError, ObjectExistsError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.storage.uri import parse_uri
-from omnigraph.telemetry import log as telemetry_log
 
 
 class PlaceTakenError(OmnigraphError):
@@ -70,14 +70,12 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
         fingerprint=fingerprint(catalog),
     )
     tables = [_new_table(type_, taken) for type_ in all_types(catalog)]
+    store.objects.put(SCHEMA_COPY, schema.text.encode())  # first: no recovery would write it for an init that dies
     try:
         log = initialise(store, tables, record, actor)
     except SwapLostError:
+        write_schema_copy(ManifestLog(store))  # the copy above took the place of the other graph's
         raise PlaceTakenError(store.location.uri, "a graph that was made at the same time") from None
-    try:
-        store.objects.put(SCHEMA_COPY, schema.text.encode())
-    except StoreUnavailableError as error:
-        telemetry_log.warning("the readable copy of the schema was not written: %s", error)  # the graph is made
     return Session(store=store, handles=Handles(store), log=log)
 
 

@@ -26,7 +26,6 @@ from omnigraph.ops.actors import check_signature
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.merge_result import MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import ATTEMPTS
-from omnigraph.ops.schema_copy import copy_schema
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, stage_writes
 from omnigraph.policy import Action
@@ -239,7 +238,12 @@ class _Merge:
         return _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
 
     def _requirements(self, drawn: _Drawn, catalog: Catalog) -> tuple[TableUnchanged, ...]:
-        """The target's tables that the result depends on: those that change, and the other ends of their edges."""
+        """The target's tables that the result depends on: those that change, and the other ends of their edges.
+
+        With another schema all of them: its rules were checked against every row.
+        """
+        if drawn.schema is not None:
+            return tuple(TableUnchanged(table_key=key) for key in sorted(self.head.snapshot.pins))
         touched = {*drawn.adopted, *(table.pin.table_key for table in drawn.tables), *drawn.renamed, *drawn.dropped}
         related = set(touched)
         for edge in catalog.edges.values():
@@ -276,8 +280,6 @@ class _Merge:
             epoch=self.theirs.head.snapshot.manifest.floor.epoch,
         )
         done = publish(session.log, session.handles, plan, armed)
-        if drawn.schema is not None:
-            copy_schema(session, drawn.schema.source)
         return self._result(outcome, commit_id=done.commit.id, tables=tables)
 
     def _reshaped(self, drawn: _Drawn, armed: Armed) -> tuple[_Drawn, tuple[str, ...]]:

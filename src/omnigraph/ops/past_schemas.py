@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from omnigraph.commit.manifest import ManifestCorruptError
-from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_log import Head, ManifestLog, find_schema
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.codec import decode_catalog
 
@@ -21,7 +21,7 @@ class PastSchemas:
         """What an accepted schema of a state's history says; ManifestCorruptError when it is not there."""
         found = self._kept.get(schema_id)
         if found is None:
-            record = self._log.schema(head, schema_id)
+            record = find_schema(self._log, head, schema_id)
             if record is None:
                 raise ManifestCorruptError(f"the schema `{schema_id}` of a past state is not in the journal")
             found = self._kept[schema_id] = decode_catalog(record.catalog.encode())

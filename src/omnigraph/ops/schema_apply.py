@@ -3,27 +3,29 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Armed, abandon, arm, publish
 from omnigraph.commit.records import SchemaRecord, TableRecord
+from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.engine.migrating.changes import SchemaChange, changes_between
-from omnigraph.engine.migrating.rules import check_rows
+from omnigraph.engine.migrating.losses import count_dropped
+from omnigraph.engine.migrating.rules import check_rows, touched_tables
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, quoted
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.retry import ATTEMPTS
-from omnigraph.ops.schema_copy import copy_schema
 from omnigraph.ops.schema_purge import forget, holders, purged, purges_of, told_of_tags
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
-from omnigraph.schema.codec import encode_catalog, fingerprint
-from omnigraph.schema.data_loss import losing
+from omnigraph.schema.codec import decode_catalog, encode_catalog, fingerprint
+from omnigraph.schema.data_loss import count_losses, losing
 from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step
@@ -54,6 +56,25 @@ class SchemaUnsupportedError(OmnigraphError):
     def __str__(self) -> str:
         lines = [f"{step.message} [{step.code}]" for step in self.steps]
         return "\n".join([*lines, "nothing was changed"])
+
+
+class SchemaDropsDataError(OmnigraphError):
+    """The wanted schema lacks a type that has rows, or a property that has values, and the call does not allow that."""
+
+    kind = Kind.INVALID
+    code = "schema_drops_data"
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__(tuple(steps))
+        self.steps = tuple(steps)
+
+    def facts(self) -> dict[str, object]:
+        """The steps that drop something."""
+        return {"steps": [step.to_json() for step in self.steps]}
+
+    def __str__(self) -> str:
+        lines = [f"{step.message} [{step.code}]" for step in self.steps]
+        return "\n".join([*lines, "what is dropped has data, and drops were not allowed: nothing was changed"])
 
 
 class SchemaUnfitError(OmnigraphError):
@@ -93,6 +114,8 @@ class SchemaCall:
     source: Source
     actor: str
     message: str | None = None
+    allows_drops: bool = False
+    """Whether types that have rows and properties that have values may be dropped; earlier states keep them."""
     allows_data_loss: bool = False
     """Whether what the schema has no more is dropped with its data, from the branch's earlier states too."""
 
@@ -116,18 +139,28 @@ class SchemaResult:
 
 
 def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = False) -> MigrationPlan:
-    """What it takes to get from the accepted schema to another; nothing is changed, and rows are not looked at."""
+    """What it takes to get from the accepted schema to another; nothing is changed.
+
+    Rows are not looked at, but for values of properties that are dropped: those are counted.
+    """
     session.allow(Action.SCHEMA_APPLY)
-    snapshot = session.head().snapshot
-    old, new = session.catalog(snapshot), load_schema(source)
-    plan = plan_migration(old, new)
-    if not allows_data_loss:
-        return plan
-    plan = losing(plan)
-    if not plan.loses_data or not plan.is_supported:
+    head = session.head()
+    old, new = session.catalog(head.snapshot), load_schema(source)
+    plan = plan_migration(old, new, _earlier_catalogs(session, head))
+    if allows_data_loss:
+        plan = losing(plan)
+    if not plan.drops_data or not plan.is_supported:
         return plan
     change = changes_between(old, assign_identities(new, old, first=old.next_identity))
-    return _noted(plan, told_of_tags(session, purges_of(snapshot, change)))
+    plan = count_losses(plan, count_dropped(View(old, session.tables(head.snapshot)), change))
+    if not plan.loses_data:
+        return plan
+    return _noted(plan, told_of_tags(session, purges_of(head.snapshot, change)))
+
+
+def _earlier_catalogs(session: Session, head: Head) -> Iterator[Catalog]:
+    """Read the schemas that a branch has had, newest first. It costs nothing until the first one is asked for."""
+    return (decode_catalog(record.catalog.encode()) for record in session.log.schemas(head))
 
 
 def _noted(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
@@ -143,27 +176,34 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
     Raises:
         SourceError: The text has mistakes.
         SchemaUnsupportedError: Some change has no migration.
+        SchemaDropsDataError: Rows or values would be dropped, and the call allows no drops.
         SchemaUnfitError: Rows that are there break a new rule.
-        ConflictError: Somebody else wrote meanwhile, or changed the schema: look again and retry.
+        ConflictError: Somebody else changed the schema meanwhile, or kept writing the tables that the change touches.
     """
     session.allow(Action.SCHEMA_APPLY, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, None)
-    for _ in range(ATTEMPTS - 1):
+    runtime, head = session.runtime, session.head()
+    asked_of = head.snapshot.manifest.schema.id
+    for number in range(1, ATTEMPTS):
         try:
-            return _attempt(session, call)
-        except (OutdatedColumnsError, SwapLostError):
-            continue  # maintenance moved a table, or its path was taken: both are nobody's fault
-    return _attempt(session, call)
+            return _attempt(session, call, head)
+        except (ConflictError, OutdatedColumnsError, SwapLostError):
+            # A writer of the same table was faster, maintenance moved one, or a new table's path was taken.
+            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+        head = session.head()
+        found = head.snapshot.manifest.schema.id
+        if found != asked_of:  # what the caller wants of the schema before may be wrong for this one
+            raise ConflictError("schema", asked_of, found, "the schema was changed")
+    return _attempt(session, call, head)
 
 
-def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
-    head = session.head()
+def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     snapshot = head.snapshot
     old = session.catalog(snapshot)
     apart = int(session.runtime.ids.jitter(_APART))
     new = assign_identities(load_schema(call.source), old, first=old.next_identity + apart)
-    plan = plan_migration(old, new)
+    plan = plan_migration(old, new, _earlier_catalogs(session, head))
     if call.allows_data_loss:
         plan = losing(plan)
     if plan.is_empty:
@@ -171,18 +211,24 @@ def _attempt(session: Session, call: SchemaCall) -> SchemaResult:
     if not plan.is_supported:
         raise SchemaUnsupportedError([step for step in plan.steps if not step.is_supported])
     change = changes_between(old, new)
-    findings = check_rows(View(old, session.tables(snapshot)), new, plan, change)
+    view = View(old, session.tables(snapshot))
+    plan = count_losses(plan, count_dropped(view, change))
+    if plan.drops_values and not (call.allows_drops or call.allows_data_loss):
+        raise SchemaDropsDataError([step for step in plan.steps if step.lost])
+    findings = check_rows(view, new, plan, change)
     if findings.violations:
         raise SchemaUnfitError(findings.violations[:MOST_SHOWN], len(findings.violations))
     lost = purges_of(snapshot, change) if call.allows_data_loss else ()
     plan = _noted(plan, told_of_tags(session, lost))
-    commit_id = _publish(session, call, head, new, change)
-    copy_schema(session, call.source.text)
+    touched = touched_tables(new, plan, change)
+    commit_id = _publish(session, call, head, new, change, touched)
     held_by = holders(session, {one.path for one in lost})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
 
-def _publish(session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange) -> str:
+def _publish(
+    session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange, touched: Collection[str]
+) -> str:
     runtime = session.runtime
     record = SchemaRecord(
         id=runtime.ids.ulid(),
@@ -202,6 +248,7 @@ def _publish(session: Session, call: SchemaCall, head: Head, new: Catalog, chang
         message=call.message,
         schema=record,
         moves=moves,
+        requirements=tuple(TableUnchanged(table_key=key) for key in sorted(touched)),
         new_tables=new_tables,
         dropped_tables=tuple(type_.table_key for type_ in change.dropped),
         renamed_tables={one.old.table_key: one.new.table_key for one in change.lasting if one.is_renamed},

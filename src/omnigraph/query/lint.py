@@ -1,4 +1,4 @@
-"""Advice about queries that are right: what is allowed and seldom meant (L201 to L205)."""
+"""Advice about queries that are right: what is allowed and seldom meant (L201 to L206)."""
 
 from collections.abc import Iterable, Iterator
 from typing import assert_never
@@ -21,7 +21,7 @@ from omnigraph.query.expr import (
     variables,
 )
 from omnigraph.query.ir import BoundQuery, Pattern, ReadQuery
-from omnigraph.query.mutation_ir import ROW, Delete, MutationQuery, Update
+from omnigraph.query.mutation_ir import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import listed
 
@@ -39,6 +39,8 @@ def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog
     for plan in bound:
         if isinstance(plan, ReadQuery):
             found.extend(_products(plan.pattern, ()))
+        else:
+            found.extend(_find_kept_defaults(plan, catalog))
         found.extend(_unindexed(plan, catalog))
     return in_order(found)
 
@@ -228,3 +230,21 @@ def _null_in_predicate(predicate: ast.Predicate) -> Iterator[Diagnostic]:
 
 def _is_null(expr: ast.Expr) -> bool:
     return isinstance(expr, ast.LiteralExpr) and isinstance(expr.value, NullLiteral)
+
+
+# --- L206 ----------------------------------------------------------------------------------------
+
+
+def _find_kept_defaults(plan: MutationQuery, catalog: Catalog) -> Iterator[Diagnostic]:
+    """Find inserts that leave a default to be filled in, which happens to new rows only."""
+    for statement in plan.statements:
+        if not isinstance(statement, InsertNode | InsertEdge) or not statement.is_upsert:
+            continue
+        declared = catalog.type(statement.type.name)
+        if declared is None:
+            continue
+        names = [name for name in statement.omitted if declared.by_name[name].default is not None]
+        if names:
+            noun = "a default" if len(names) == 1 else "defaults"
+            message = f"the insert leaves {listed(names)} to {noun}: a `{declared.name}` that exists keeps what it has"
+            yield Diagnostic("L206", statement.origin, message, "give a value to set it in rows that exist, too")

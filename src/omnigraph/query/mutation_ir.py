@@ -1,7 +1,8 @@
 """The plan of a mutation: statements in order, each sees the effects of the earlier ones.
 
 Values are typed and fit their property. A property that an insert leaves out is listed, not filled: the engine
-fills in defaults and nulls, and derives ids from keys. An engine needs no tree of the text to run this.
+fills in what a row with the key has, else defaults and nulls, and derives ids from keys. An engine needs no tree of
+the text to run this.
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +32,8 @@ class Assign:
 class InsertNode:
     """A new node, or an update of the one with the same key when `is_upsert` (the type has a key).
 
-    `omitted` are the properties without a value here, in declared order: they get their default or null.
+    `omitted` are the properties without a value here, in declared order: a new node gets their default or null, one
+    that exists keeps what it has.
     """
 
     type: NodeRef

@@ -5,21 +5,27 @@ from dataclasses import replace
 
 from omnigraph.schema.canonical import interface_meaning_json
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.schema.data_loss import describe_drop
 from omnigraph.schema.diff_constraints import constraints_added, constraints_dropped
 from omnigraph.schema.diff_properties import annotations_change, aspects, differ, property_added, property_changes
+from omnigraph.schema.lost_renames import find_lost_renames
 from omnigraph.schema.matching import Matched, match_edges, match_nodes, match_properties
-from omnigraph.schema.rename_notes import rename_notes
 from omnigraph.schema.step_details import Change, Details, from_to, property_details
 from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step, StepKind, about
 from omnigraph.schema.values import Json
 
-_KEPT = "stay in earlier versions unless data loss is allowed"
 
+def plan_migration(old: Catalog, new: Catalog, earlier: Iterable[Catalog] = ()) -> MigrationPlan:
+    """The steps that make `new` of `old`; none if they say the same. Identities play no part: names and renames do.
 
-def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
-    """The steps that make `new` of `old`; none if they say the same. Identities play no part: names and renames do."""
+    `earlier` are schemas that were accepted before `old`, read only when a `@rename_from` names nothing of `old`: one
+    that stood in an earlier schema is only kept, any other is an unsupported change.
+    """
     nodes, edges = match_nodes(old, new), match_edges(old, new)
     ends = nodes.new_names
+    lost = tuple(find_lost_renames(nodes, edges))
+    known = (old, *earlier) if lost else ()
+    harmless = [one for one in lost if one.is_type_new or one.is_known(known)]
     return MigrationPlan(
         (
             *(_type_dropped(edge) for edge in edges.dropped),
@@ -33,8 +39,9 @@ def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
             *(_node_added(node) for node in nodes.added),
             *(_edge_added(edge, ends.values()) for edge in edges.added),
             *_interface_changes(old.interfaces, new.interfaces),
+            *(one.to_step() for one in lost if one not in harmless),
         ),
-        notes=tuple(rename_notes(nodes, edges)),
+        notes=tuple(one.to_note() for one in harmless),
     )
 
 
@@ -56,14 +63,15 @@ def _ends(edge: EdgeType) -> Details:
 
 
 def _type_dropped(type_: AnyType) -> Step:
-    return Step(
+    step = Step(
         kind=StepKind.DROP_TYPE,
         type=type_.name,
         table=type_.table_key,
         code="OG-DS-102" if isinstance(type_, NodeType) else "OG-DS-103",
         facts=_type_facts(type_),
-        message=f"drop {_kind_of(type_)} {about(type_)}: its rows {_KEPT}",
+        message="",
     )
+    return describe_drop(step)
 
 
 def _node_added(node: NodeType) -> Step:
@@ -154,15 +162,16 @@ def _edge_changes(old: EdgeType, new: EdgeType, ends: Mapping[str, str]) -> Iter
 
 
 def _property_dropped(type_: AnyType, gone: Property) -> Step:
-    return Step(
+    step = Step(
         kind=StepKind.DROP_PROPERTY,
         type=type_.name,
         table=type_.table_key,
         property_name=gone.name,
         code="OG-DS-104",
         facts=property_details(gone),
-        message=f"drop property {about(type_, gone.name)}: its values {_KEPT}",
+        message="",
     )
+    return describe_drop(step)
 
 
 def _property_renames(type_: AnyType, properties: Matched[Property]) -> Iterator[Step]:

@@ -71,6 +71,12 @@ class Step:
             raise ValueError(msg)
 
     @property
+    def lost(self) -> int | None:
+        """How many rows or values a drop takes from the head; None where nobody has counted."""
+        count = self.facts.get("values" if self.kind is StepKind.DROP_PROPERTY else "rows")
+        return count if isinstance(count, int) and self.kind.drops_data else None
+
+    @property
     def is_safe(self) -> bool:
         """Nothing is lost and nothing can be refused, whatever rows there are."""
         return self.is_supported and not self.kind.drops_data and not self.validates
@@ -164,6 +170,11 @@ class MigrationPlan:
         return any(step.kind.drops_data for step in self.steps)
 
     @property
+    def drops_values(self) -> bool:
+        """Some step drops a type that has rows, or a property that has values, as far as they were counted."""
+        return any(step.lost for step in self.steps)
+
+    @property
     def loses_data(self) -> bool:
         """Some step drops a type or property for good."""
         return any(step.is_hard for step in self.steps)
@@ -174,6 +185,7 @@ class MigrationPlan:
             "steps": [step.to_json() for step in self.steps],
             "safe": self.is_safe,
             "supported": self.is_supported,
+            "drops_values": self.drops_values,
             "notes": list(self.notes),
         }
 

@@ -154,11 +154,18 @@ class RemoteWrites:
         branch: str = "main",
         actor: str = ANONYMOUS,
         message: str | None = None,
+        allow_drops: bool = False,
         allow_data_loss: bool = False,
     ) -> SchemaResult:
         """Make a schema the accepted one of a branch; see `Graph.apply_schema`."""
         check_actor(actor)
-        body = {"schema": text_of(schema), "branch": branch, "message": message, "allow_data_loss": allow_data_loss}
+        body = {
+            "schema": text_of(schema),
+            "branch": branch,
+            "message": message,
+            "allow_drops": allow_drops,
+            "allow_data_loss": allow_data_loss,
+        }
         return answers.applied(self._calls.post("schema/apply", body, schema))
 
 

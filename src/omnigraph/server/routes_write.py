@@ -198,6 +198,7 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
             body.schema,
             branch=body.branch,
             message=body.message,
+            allow_drops=body.allow_drops,
             allow_data_loss=body.allow_data_loss,
         ),
     )

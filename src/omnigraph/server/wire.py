@@ -110,6 +110,7 @@ class PlanBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class ApplyBody(PlanBody, kw_only=True):
     """A schema that is to be accepted."""
 
+    allow_drops: bool = False
     message: str | None = None
 
 
@@ -323,6 +324,7 @@ class PlanAnswer(msgspec.Struct, kw_only=True):
     steps: list[dict[str, Any]]
     safe: bool
     supported: bool
+    drops_values: bool
     notes: list[str]
 
 

@@ -31,6 +31,7 @@ _OF_CODES = {
     "load_refused": 422,
     "origin_refused": 403,
     "schema_unfit": 422,
+    "schema_drops_data": 422,
     "schema_unsupported": 422,
     "too_many_requests": 429,
     "query_cancelled": 503,

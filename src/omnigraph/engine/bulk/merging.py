@@ -12,11 +12,11 @@ from omnigraph.engine.bulk.spool import left_out_name
 from omnigraph.engine.decoding.read_ahead import read_ahead
 from omnigraph.engine.writing.blob_claims import are_same_blobs, kept_claims
 from omnigraph.engine.writing.blobs import blob_names
-from omnigraph.engine.writing.embedded import without_outdated
+from omnigraph.engine.writing.omitted import columns_to_read, fill_omitted
 from omnigraph.engine.writing.value_rules import broken_values
 from omnigraph.engine.writing.violations import MOST_SHOWN, shown_value
 from omnigraph.schema.arrow import ID, arrow_schema
-from omnigraph.storage.column_sets import Column, Mask, Positions, are_equal, mask_of, one_array
+from omnigraph.storage.column_sets import Mask, Positions, are_equal, mask_of, one_array
 from omnigraph.storage.dataset import ADDRESS
 
 
@@ -114,19 +114,14 @@ def _merged(rows: Incoming, part: _Part, known: Mask) -> pa.RecordBatch:
     if not gaps or rows.existing is None:
         return part.batch
     asked = np.flatnonzero(np.logical_or.reduce(list(gaps.values())))
-    sources = {p.embedding.source for p in rows.type.properties if p.embedding is not None and p.name in gaps}
     blobs = set(blob_names(rows.type))
-    names = list(dict.fromkeys([*gaps, *sources, *([ADDRESS] if blobs else [])]))
+    names = [*columns_to_read(rows.type, gaps), *([ADDRESS] if blobs else [])]
     before = rows.existing.fetch(rows.existing.at[part.start + asked], names)
-    arrays = list(part.batch.columns)
-    for name, mask in gaps.items():
-        place = part.batch.schema.get_field_index(name)
-        there = one_array(before.column(name))
-        if name in blobs:
-            there = kept_claims(there, one_array(before.column(ADDRESS)))
-        arrays[place] = _replaced(arrays[place], np.flatnonzero(mask), there, asked)
-    merged = pa.RecordBatch.from_arrays(arrays, schema=part.batch.schema)
-    return _up_to_date(rows, merged, before, asked, gaps) if sources else merged
+    for name in blobs.intersection(gaps):
+        claims = kept_claims(one_array(before.column(name)), one_array(before.column(ADDRESS)))
+        before = before.set_column(before.schema.get_field_index(name), name, claims)
+    filled = fill_omitted(rows.type, pa.Table.from_batches([part.batch]), gaps, asked, before)
+    return filled.combine_chunks().to_batches()[0]
 
 
 def _check_sizes(rows: Incoming, merged: pa.RecordBatch) -> None:
@@ -147,25 +142,3 @@ def _check_sizes(rows: Incoming, merged: pa.RecordBatch) -> None:
             for one in broken[:MOST_SHOWN]
         ]
         raise LoadError(problems, len(broken))
-
-
-def _replaced(column: pa.Array, places: Positions, values: Column, asked: Positions) -> pa.Array:
-    """The column with those of the values, which belong to the rows `asked`, that belong to `places`."""
-    source = np.arange(len(column))
-    source[places] = len(column) + np.searchsorted(asked, places)
-    return pa.concat_arrays([column, one_array(values).cast(column.type)]).take(pa.array(source))
-
-
-def _up_to_date(
-    rows: Incoming, merged: pa.RecordBatch, before: pa.Table, asked: Positions, gaps: Mapping[str, Mask]
-) -> pa.RecordBatch:
-    """Without the vectors that were computed from a text that the records have changed."""
-    after = pa.Table.from_batches([merged]).take(pa.array(asked))
-    kept = {name: pa.array(mask[asked]) for name, mask in gaps.items()}
-    after = without_outdated(rows.type, before, after, kept)
-    arrays = list(merged.columns)
-    for p in rows.type.properties:
-        if p.embedding is not None and p.name in gaps:
-            place = merged.schema.get_field_index(p.name)
-            arrays[place] = _replaced(arrays[place], asked, after.column(p.name), asked)
-    return pa.RecordBatch.from_arrays(arrays, schema=merged.schema)

@@ -33,6 +33,20 @@ def check_rows(view: View, new: Catalog, plan: MigrationPlan, change: SchemaChan
     return findings
 
 
+def touched_tables(new: Catalog, plan: MigrationPlan, change: SchemaChange) -> set[str]:
+    """Return the tables that a change alters or whose rows `check_rows` reads, by their keys before the change."""
+    lasting = {one.new.name: one.old.table_key for one in change.lasting}
+    touched = {type_.table_key for type_ in change.dropped}
+    touched |= {one.old.table_key for one in change.lasting if one.changes_columns or one.is_renamed}
+    for step in plan.steps:
+        if step.validates:
+            names = [step.type]
+            if isinstance(step.rule, Cardinality):
+                names.append(new.edges[step.type].source)
+            touched |= {lasting[name] for name in names if name in lasting}
+    return touched
+
+
 def _check(view: View, new: Catalog, step: Step, lasting: dict[str, TypeChange], findings: Findings) -> None:
     type_ = new.type(step.type)
     assert type_ is not None  # noqa: S101 - only what the new schema has can have a new rule

@@ -23,6 +23,7 @@ def check_constraints(pending: Pending) -> tuple[Requirement, ...]:
     for table in pending.touched:
         check_values(table.type, table.rows, findings)
         check_unique(table, findings)
+        findings.requirements += table.omitted.read_set()
         if isinstance(table.type, EdgeType):
             check_endpoints(pending, table.type, findings)
         else:

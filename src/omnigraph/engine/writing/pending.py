@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.engine.predicates import Inputs, columns_of, pushed
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import REFERENCE, GivenBlobs, blob_names, referring, stored_batches
+from omnigraph.engine.writing.omitted import OmittedValues
 from omnigraph.engine.writing.row_filter import holding, ids_where
 from omnigraph.query.expr import Expr
 from omnigraph.schema.arrow import ID, arrow_schema
@@ -39,25 +40,40 @@ class PendingTable:
         self.schema = pending_schema(type_)
         self.deleted: dict[str, None] = {}
         self._parts: list[pa.Table] = []
-        self._is_settled = True
+        self._unsettled: set[str] = set()
+        """The ids of the rows that were put since all parts were made one."""
         self._fresh: set[str] = set()
         self._changed: set[str] = set()
         self.known = KnownRows(table)
         """Where the committed rows lie that were looked at so far."""
+        self.omitted = OmittedValues(type_, self.known)
+        """What rows leave out that exist already."""
 
-    def put(self, rows: pa.Table, *, is_fresh: bool = False, changed: Collection[str] | None = None) -> None:
+    def put(
+        self,
+        rows: pa.Table,
+        *,
+        is_fresh: bool = False,
+        changed: Collection[str] | None = None,
+        omitted: Collection[str] = (),
+    ) -> None:
         """Rows to add, or to put in the place of those with the same id; `is_fresh`: no such row can exist.
 
         `changed` are the only columns in which they differ from the rows that they replace; None: they may in all.
+        A row that exists, committed or pending, keeps what it has in the `omitted` columns; a new one has what is
+        given.
         """
         self._changed.update(self.schema.names if changed is None else changed)
         ids = rows.column(ID).to_pylist()
+        if omitted and not self._unsettled.isdisjoint(ids):
+            self._settle()  # so that all that a row may keep is in one place
         for row_id in ids:
             self.deleted.pop(row_id, None)
         if is_fresh:
             self._fresh.update(ids)
         self._parts.append(rows.select(self.schema.names).cast(self.schema))
-        self._is_settled = False
+        self.omitted.note(rows.num_rows, omitted)
+        self._unsettled.update(ids)
 
     def delete(self, ids: Sequence[str]) -> None:
         """The rows with these ids go."""
@@ -71,12 +87,16 @@ class PendingTable:
         """The rows to put, each id once."""
         if not self._parts:
             return self.schema.empty_table()
-        if not self._is_settled:
-            whole = pa.concat_tables(self._parts)
-            last = {row_id: place for place, row_id in enumerate(whole.column(ID).to_pylist())}
-            self._parts = [whole.take(pa.array(sorted(last.values()), pa.int64()))]
-            self._is_settled = True
+        if self._unsettled:
+            self._settle()
         return self._parts[0]
+
+    def _settle(self) -> None:
+        """Make one part of all, with each id once, and with what rows that exist keep."""
+        whole = self.omitted.fill(pa.concat_tables(self._parts))
+        last = {row_id: place for place, row_id in enumerate(whole.column(ID).to_pylist())}
+        self._parts = [whole.take(pa.array(sorted(last.values()), pa.int64()))]
+        self._unsettled.clear()
 
     def may_change(self, columns: Collection[str]) -> bool:
         """Whether a row to put may have another value in one of these columns than the row that it replaces."""

@@ -30,8 +30,11 @@ def run_statements(
         check()
         table = pending.of(pending.view.type(statement.type.name))
         match statement:
-            case InsertNode() | InsertEdge():
+            case InsertNode():
                 _insert(statement, table, inputs, ids)
+            case InsertEdge():
+                _insert(statement, table, inputs, ids)
+                _expect_ends(statement, pending, inputs)
             case Update():
                 read += _update(statement, table, inputs)
             case Delete():
@@ -55,7 +58,15 @@ def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Inp
     rows = pa.Table.from_pylist([{**row, ID: ids.ulid() if is_fresh else None}], table.schema)
     if not is_fresh:
         rows = rows.set_column(rows.schema.get_field_index(ID), ID, derived_ids(type_, rows))
-    table.put(rows, is_fresh=is_fresh)
+    table.put(rows, is_fresh=is_fresh, omitted=() if is_fresh else statement.omitted)
+
+
+def _expect_ends(statement: InsertEdge, pending: Pending, inputs: Inputs) -> None:
+    """Let a look for nodes of this mutation find the ends of its edges too: that saves a request."""
+    edge = pending.view.catalog.edges[statement.type.name]
+    for node_name, end in ((edge.source, statement.source), (edge.target, statement.target)):
+        known = pending.of(pending.node_type(node_name)).known
+        known.expect(pa.array([inputs.value(end)], pa.string()))
 
 
 def _update(statement: Update, table: PendingTable, inputs: Inputs) -> list[Requirement]:

@@ -1,0 +1,27 @@
+"""The readable copy of main's schema beside the tables. Users read it; the engine never does."""
+
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.records import MAIN
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage.layout import SCHEMA_COPY
+from omnigraph.telemetry import log as telemetry_log
+
+
+def write_schema_copy(log: ManifestLog, head: Head | None = None) -> None:
+    """Write the accepted schema of a state of main, by default the newest; other branches have no copy.
+
+    The head is looked at again after each write, so that of several writers at once the last one to write leaves the
+    newest schema. A failure is logged and not raised: the commit that changed the schema is visible already.
+    """
+    if log.branch != MAIN:
+        return
+    try:
+        newest = head or log.latest()
+        written = None
+        while newest.snapshot.manifest.schema.id != written:
+            schema = newest.snapshot.manifest.schema
+            log.store.objects.put(SCHEMA_COPY, schema.source.encode())
+            written = schema.id
+            newest = log.latest()
+    except OmnigraphError as error:
+        telemetry_log.warning("the readable copy of the schema was not written: %s", error)

@@ -1,0 +1,33 @@
+"""How much a schema change drops: the rows of types, and the values of properties."""
+
+from collections.abc import Iterator
+
+from omnigraph.engine.migrating.changes import SchemaChange
+from omnigraph.engine.view import View
+from omnigraph.schema.catalog import AnyType, Property
+from omnigraph.schema.data_loss import Losses
+
+
+def count_dropped(view: View, change: SchemaChange) -> Losses:
+    """Count what each drop takes from a state; a property's values are counted in one pass, without being held."""
+    return dict(_count(view, change))
+
+
+def _count(view: View, change: SchemaChange) -> Iterator[tuple[tuple[str, str | None], int]]:
+    for type_ in change.dropped:
+        yield (type_.table_key, None), _count_rows(view, type_)
+    for one in change.lasting:
+        for p in one.dropped():
+            yield (one.new.table_key, p.name), _count_values(view, one.old, p)
+
+
+def _count_rows(view: View, type_: AnyType) -> int:
+    return view.snapshot.pin(type_.table_key).rows
+
+
+def _count_values(view: View, type_: AnyType, p: Property) -> int:
+    rows = _count_rows(view, type_)
+    if not rows or not p.nullable:
+        return rows  # every row has a value, and the pin says how many rows there are
+    table = view.table(type_)
+    return table.count_values(p.name, [fragment.number for fragment in table.fragments()])
