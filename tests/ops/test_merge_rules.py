@@ -253,21 +253,6 @@ def test_a_fast_forward_brings_the_schema(graph: og.Graph) -> None:
     assert graph.snapshot().manifest.schema == graph.snapshot(branch="dev").manifest.schema
 
 
-@pytest.mark.parametrize("strategy, deleter, keeper", [("ours", "dev", "main"), ("theirs", "main", "dev")])
-def test_a_node_that_a_strategy_keeps_needs_its_edges(strategy: str, deleter: str, keeper: str, tmp_path: Path) -> None:
-    schema = "node P { name: String @key  n: I32? } node C { name: String @key } edge M: P -> C @card(1..2)"
-    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=runtime())
-    run(graph, 'insert C { name: "x" } insert P { name: "a" } insert M { from: "a", to: "x" }')
-    graph.branches.create("dev")
-    run(graph, change("P", "n", 5, name="a"), keeper)
-    run(graph, 'delete P where name = "a"', deleter)
-
-    done = graph.merge("dev", strategy=strategy)
-
-    assert kinds(done) == [("CardinalityViolation", "edge:M", "a")]
-    assert "'a' has 0 edges (min 1)" in done.conflicts[0].message
-
-
 # --- what conflicts carry ---
 
 

@@ -1,7 +1,7 @@
 """Merge a branch into another: three-way, by id and property, in one commit with two parents or not at all."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
@@ -67,6 +67,8 @@ class _Drawn:
     """The tables to which rows are brought, or whose columns change."""
     starts: SnapshotTables
     """The versions that rows are brought to."""
+    restored: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """By key, where a table is and how many edges of it stay with nodes that one side deleted."""
 
     @property
     def is_empty(self) -> bool:
@@ -236,7 +238,8 @@ class _Merge:
         }
         starts = SnapshotTables(self.session.handles, merged_snapshot(sides, tables))
         written = [one for one in tables if one.has_rows or one.columns is not None]
-        return _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
+        drawn = _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
+        return replace(drawn, restored={one.key: (one.pin.path, one.restored) for one in tables if one.restored})
 
     def _requirements(self, drawn: _Drawn, catalog: Catalog) -> tuple[TableUnchanged, ...]:
         """The target's tables that the result depends on: those that change, and the other ends of their edges."""
@@ -252,7 +255,7 @@ class _Merge:
     def _publish(self, outcome: MergeOutcome, drawn: _Drawn, plan: CommitPlan) -> MergeResult:
         tables = _told(self.head.snapshot.manifest, drawn)
         if self.call.is_dry_run:
-            return self._result(outcome, tables=tables)
+            return self._result(outcome, tables=tables, restored=drawn.restored)
         session, head = self.session, self.head
         armed: Armed | None = None
         made: tuple[str, ...] = ()
@@ -273,12 +276,13 @@ class _Merge:
             schema=drawn.schema,
             merged_parent=self.theirs.commit.id,
             merged_from=self.ancestry.place_of_theirs(),
+            summary={path: {"restored": count} for path, count in drawn.restored.values()} or None,
             epoch=self.theirs.head.snapshot.manifest.floor.epoch,
         )
         done = publish(session.log, session.handles, plan, armed)
         if drawn.schema is not None:
             copy_schema(session, drawn.schema.source)
-        return self._result(outcome, commit_id=done.commit.id, tables=tables)
+        return self._result(outcome, commit_id=done.commit.id, tables=tables, restored=drawn.restored)
 
     def _reshaped(self, drawn: _Drawn, armed: Armed) -> tuple[_Drawn, tuple[str, ...]]:
         """The same with versions that have the merged state's columns, and the files of these versions."""
@@ -324,6 +328,7 @@ class _Merge:
         *,
         commit_id: str | None = None,
         tables: tuple[TableMerge, ...] = (),
+        restored: Mapping[str, tuple[str, int]] | None = None,
         conflicts: Conflicts | None = None,
     ) -> MergeResult:
         found = conflicts or Conflicts()
@@ -338,6 +343,7 @@ class _Merge:
             tables=tables,
             conflicts=tuple(found.shown),
             conflict_counts={kind.value: count for kind, count in found.counts.items()},
+            restored_edges={key: count for key, (_, count) in (restored or {}).items()},
         )
 
 
@@ -348,10 +354,16 @@ def _bases(ancestry: Ancestry) -> dict[str, Tip]:
 
 
 def _written(commits: Collection[Commit] | None) -> frozenset[str] | None:
-    """The locations of the tables that these commits changed; maintenance changes nothing. None: any may be."""
+    """The locations of the tables that these commits changed; maintenance changes nothing. None: any may be.
+
+    A merge that restored edges may have left their table at the version that it had. As against the merged branch,
+    which had deleted them and may be the base now, that is a change.
+    """
     if commits is None:
         return None
-    return frozenset(change.path for one in commits if not one.is_maintenance for change in one.changes)
+    news = [one for one in commits if not one.is_maintenance]
+    restored = [path for one in news if one.operation == OPERATION for path in one.summary or ()]
+    return frozenset([*restored, *(change.path for one in news for change in one.changes)])
 
 
 def _registered(record: TableRecord, type_: AnyType) -> TableRecord:

@@ -1,7 +1,7 @@
 """What a merge says of itself, to every door."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.engine.merging.conflicts import Conflict
@@ -72,6 +72,8 @@ class MergeResult:
     conflicts: tuple[Conflict, ...] = ()
     conflict_counts: Mapping[str, int]
     """By kind, how many conflicts there are."""
+    restored_edges: Mapping[str, int] = field(default_factory=dict)
+    """By table, how many edges stay with a node that `strategy` keeps, although the other side deleted both."""
 
     @property
     def conflict_total(self) -> int:
@@ -89,6 +91,7 @@ class MergeResult:
             "commit_id": self.commit_id,
             "dry_run": self.is_dry_run,
             "tables": [table.to_json() for table in self.tables],
+            "restored_edges": dict(self.restored_edges),
             "conflicts": {
                 "total": self.conflict_total,
                 "kinds": dict(self.conflict_counts),
