@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
+from merging import try_merge
 from omnigraph.lang.source import Source
 
 SCHEMA = """node Person {
@@ -443,7 +444,7 @@ PAST = [
     ),
     Call(
         "conflicts",
-        lambda g, _: g.merge("against").to_json(),
+        lambda g, _: try_merge(g, "against").to_json(),
         ("branch", "merge", "against"),
         exit=3,
         signs=True,

@@ -24,7 +24,7 @@ from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot,
 from omnigraph.engine.view import View
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.arguments import BadArgumentError
-from omnigraph.ops.merge_result import MergeOutcome, MergeResult, Strategy, TableMerge
+from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.schema_copy import copy_schema
 from omnigraph.ops.session import Session
@@ -77,12 +77,13 @@ class _Drawn:
 
 
 def merge(session: Session, call: MergeCall) -> MergeResult:
-    """Bring to a branch what another one has done since the two parted. With conflicts, nothing is published.
+    """Bring to a branch what another one has done since the two parted.
 
     What is merged is the source as it is now, whatever is written to it meanwhile. When the target is written to
-    meanwhile, the merge is made again. Merging again what was merged does nothing.
+    meanwhile, the merge is made again. Merging again what was merged does nothing. A dry run returns conflicts.
 
     Raises:
+        MergeConflictsError: The two don't agree, or break the schema together. Nothing is published.
         BadArgumentError: A branch can't be merged into itself.
         BranchMissingError, BranchGoneError: One of the two is not there, or not any more.
         MergeBaseGoneError, MergeBaseDroppedError: What the two have in common can't be told any more: its commits are
@@ -97,6 +98,14 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
     if not call.is_dry_run:
         session.check_writable()
         check_signature(call.actor, call.message, None)
+    done = _merge_until_published(session, call)
+    if done.conflict_total and not call.is_dry_run:
+        raise MergeConflictsError(done)
+    return done
+
+
+def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
+    """Merge again from the new state as long as others write tables that the result depends on, a few times."""
     source, target = session.on(call.source), session.on(call.into)
     newest = source.head()
     theirs = Tip(source.log, newest)  # its log only now: the name may have been used anew

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.engine.merging.conflicts import Conflict
+from omnigraph.errors import Kind, OmnigraphError
 
 
 class MergeOutcome(Enum):
@@ -98,3 +99,24 @@ class MergeResult:
                 "shown": [conflict.to_json() for conflict in self.conflicts],
             },
         }
+
+
+class MergeConflictsError(OmnigraphError):
+    """Two branches don't agree, or break the schema together, so nothing was merged; `result` lists the conflicts."""
+
+    kind = Kind.CONFLICT
+    code = "merge_conflicts"
+
+    def __init__(self, result: MergeResult) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def facts(self) -> dict[str, object]:
+        """Return the first conflicts, and the result as JSON."""
+        return {"conflicts": [one.to_json() for one in self.result.conflicts], "merge": self.result.to_json()}
+
+    def __str__(self) -> str:
+        total = self.result.conflict_total
+        count = "1 conflict" if total == 1 else f"{total} conflicts"
+        first = self.result.conflicts[0].message
+        return f"{count} between `{self.result.source}` and `{self.result.into}`: nothing was merged. First: {first}"

@@ -15,7 +15,7 @@ from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.load_arguments import GraphData, load_input
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.load_inputs import GraphLines, expand_inputs
-from omnigraph.ops.merge_result import MergeResult, Strategy
+from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, Strategy
 from omnigraph.ops.mutate import MutationResult
 from omnigraph.ops.schema_apply import SchemaResult
 from omnigraph.ops.session import ANONYMOUS
@@ -128,17 +128,14 @@ class RemoteWrites:
         message: str | None = None,
         dry_run: bool = False,
     ) -> MergeResult:
-        """Bring to a branch what another one has done; see `Graph.merge`. With conflicts, the result lists them."""
+        """Bring to a branch what another one has done; see `Graph.merge`."""
         check_actor(actor)
         named = strategy.value if isinstance(strategy, Strategy) else strategy
         body = {"source": source, "into": into, "strategy": named, "message": message, "dry_run": dry_run}
         try:
             return answers.merged(self._calls.post("merge", body))
-        except OmnigraphError as error:
-            said = getattr(error, "merge", None)  # of the 409 that tells of conflicts
-            if said is None:
-                raise
-            return answers.merged(said)
+        except MergeConflictsError as error:
+            raise MergeConflictsError(answers.merged(error.facts()["merge"])) from None
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False

@@ -154,20 +154,7 @@ async def merge(request: Request, graph: GraphId) -> Response:
         ),
     )
     service.committed(request, "merge", done.commit_id)
-    if not done.conflict_total or body.dry_run:
-        return answer(done.to_json())
-    exchange = exchange_of(request)
-    exchange.code = "merge_conflicts"
-    service.metrics.count("omnigraph_conflicts_total", graph=graph)
-    refused: dict[str, object] = {
-        "error": f"{done.conflict_total} conflicts between `{body.source}` and `{body.into}`: nothing was merged",
-        "code": exchange.code,
-        "kind": "conflict",
-        "request_id": exchange.id,
-        "conflicts": [one.to_json() for one in done.conflicts],
-        "merge": done.to_json(),
-    }
-    return answer(refused, 409)
+    return answer(done.to_json())
 
 
 @router.post("/graphs/{graph}/schema/plan", **described(PlanAnswer, body=PlanBody))
