@@ -307,6 +307,17 @@ WRITES = [
         *("--branch", "fresh", "--from", "main", "--quiet"),
     ),
     write(
+        "load into a branch that may be there",
+        lambda g, _: g.load("more.jsonl", mode="merge", branch="fresh", from_="main", if_exists=True).to_json(),
+        *("load", "--mode", "merge", "--data", "more.jsonl"),
+        *("--branch", "fresh", "--from", "main", "--if-exists", "--quiet"),
+    ),
+    write(
+        "load into a branch that must not be there",
+        lambda g, _: g.load("more.jsonl", mode="merge", branch="fresh", from_="main").to_json(),
+        *("load", "--mode", "merge", "--data", "more.jsonl", "--branch", "fresh", "--from", "main", "--quiet"),
+    ),
+    write(
         "a key",
         lambda g, _: g.mutate(ADD, params={"n": "Once"}, idempotency_key="k").to_json(),
         *("mutate", "-e", ADD, "--params", '{"n": "Once"}', "--idempotency-key", "k"),

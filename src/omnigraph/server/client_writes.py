@@ -78,13 +78,14 @@ class RemoteWrites:
         }
         return answers.mutation(self._calls.post(f"queries{path_of(name)}", body))
 
-    def load(
+    def load(  # noqa: PLR0913 - all but the data by name
         self,
         data: GraphData | bytes | None = None,
         *,
         mode: LoadMode | str,
         branch: str = "main",
         from_: str | None = None,
+        if_exists: bool = False,
         actor: str = ANONYMOUS,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -106,6 +107,7 @@ class RemoteWrites:
             "mode": mode.value if isinstance(mode, LoadMode) else mode,
             "branch": branch,
             "from": from_,
+            "if_exists": "true" if if_exists else None,
             "message": message,
             "idempotency_key": idempotency_key,
             "dry_run": "true" if dry_run else None,

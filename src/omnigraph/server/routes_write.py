@@ -37,6 +37,7 @@ router = APIRouter()
 
 Mode = Annotated[str, Query(description="append, merge or overwrite.", max_length=16)]
 Branch = Annotated[str, Query(description="The branch to load into.", max_length=256)]
+IfExists = Annotated[bool, Query(description="With `from`: load into the branch as it is, if it is there already.")]
 From = Annotated[str | None, Query(alias="from", description="Make the branch from this one first.", max_length=256)]
 Text = Annotated[str | None, Query(max_length=16_384)]
 
@@ -76,12 +77,14 @@ async def answer_mutation(
 
 
 @router.post("/graphs/{graph}/load", **described(LoadAnswer, takes_lines=True, can_conflict=True))
-async def load(
+async def load(  # noqa: PLR0913 - the parameters of the route
     request: Request,
     graph: GraphId,
     mode: Mode,
+    *,
     branch: Branch = "main",
     from_: From = None,
+    if_exists: IfExists = False,
     message: Text = None,
     idempotency_key: Text = None,
     dry_run: bool = False,
@@ -104,6 +107,7 @@ async def load(
                 mode=mode,
                 branch=branch,
                 from_=from_,
+                if_exists=if_exists,
                 message=message,
                 idempotency_key=idempotency_key,
                 dry_run=dry_run,
