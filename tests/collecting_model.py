@@ -196,6 +196,32 @@ class Collected(RuleBasedStateMachine):
         with suppress(og.CommitCollectedError):
             self.tags[name] = create_tag(self.session, name, ref=f"{source}@{commits[-1].id}", actor="test").commit_id
 
+    @rule(place=places, values=rows)
+    def branch_at_merge(self, place: int, values: dict[str, int]) -> None:
+        """Take a branch at the very commit of a merge, and merge what was merged there once more."""
+        free = [name for name in NAMES if name not in self.live]
+        source = self._at(place)
+        commits = [one for one in list_commits(self.session.on(source)) if one.merged_parent is not None]
+        if not free or not commits:
+            return
+        with suppress(og.CommitCollectedError):
+            create_branch(self.session, free[0], source=source, commit_id=commits[0].id, actor="test")
+            put(self.session.on(free[0]), values, "node:A")
+        self._record()
+
+    @rule(place=places)
+    def tag_meanwhile(self, place: int) -> None:
+        """A tag gets the name of a branch while that is being made: a name means one of the two."""
+        free = [name for name in NAMES if name not in self.live]
+        if not free:
+            return
+        name, other = free[0], self._open()
+        drafting = self._open("branch.written", lambda: create_tag(other, name, ref="main", actor="test"))
+        with suppress(og.TagExistsError):
+            create_branch(drafting, name, source=self._at(place), actor="test")
+        assert name not in self.live, f"{name} is a branch and a tag"
+        delete_tag(self.session, name)
+
     @precondition(lambda self: self.tags)
     @rule(tag=st.sampled_from(["t", "u"]))
     def branch_of_tag(self, tag: str) -> None:

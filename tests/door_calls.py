@@ -313,11 +313,6 @@ WRITES = [
         *("--branch", "fresh", "--from", "main", "--if-exists", "--quiet"),
     ),
     write(
-        "load into a branch that must not be there",
-        lambda g, _: g.load("more.jsonl", mode="merge", branch="fresh", from_="main").to_json(),
-        *("load", "--mode", "merge", "--data", "more.jsonl", "--branch", "fresh", "--from", "main", "--quiet"),
-    ),
-    write(
         "a key",
         lambda g, _: g.mutate(ADD, params={"n": "Once"}, idempotency_key="k").to_json(),
         *("mutate", "-e", ADD, "--params", '{"n": "Once"}', "--idempotency-key", "k"),
@@ -572,6 +567,11 @@ ERRORS = [
     ),
     read("no type", lambda g, _: exported(g, types=["Persn"]), "export", "--type", "Persn", "--output", "x.jsonl"),
     write("a name that won't do", lambda g, _: g.branches.create("../x"), "branch", "create", "../x"),
+    write(
+        "load into a branch that must not be there",
+        lambda g, _: g.load("more.jsonl", mode="merge", branch="fresh", from_="main"),
+        *("load", "--mode", "merge", "--data", "more.jsonl", "--branch", "fresh", "--from", "main", "--quiet"),
+    ),
     write("a name that is taken", lambda g, _: g.branches.create("fresh"), "branch", "create", "fresh"),
     write("no source", lambda g, _: g.branches.create("x", from_="nope"), "branch", "create", "x", "--from", "nope"),
     plain("main stays", lambda g, _: g.branches.delete("main"), "branch", "delete", "main", "--yes"),

@@ -22,7 +22,7 @@ ROWS = st.one_of(
     st.tuples(st.just("P"), st.sampled_from(NODES)), st.tuples(st.just("C"), st.sampled_from(CITIES)), EDGES
 )
 EDIT = st.one_of(
-    st.tuples(st.just("put"), ROWS, st.integers(0, 1), st.integers(2, 3)),
+    st.tuples(st.just("put"), ROWS, st.integers(0, 2), st.integers(2, 3)),
     st.tuples(st.just("drop"), ROWS),
 )
 
@@ -38,16 +38,16 @@ def apply_edit(graph: og.Graph, branch: str, state: State, edit: tuple[Any, ...]
     where = {"name": named} if kind in "PC" else {"from_": named[0], "to": named[1]}
     match edit:
         case ("put", _, place, value):
-            props = [name for name in COLUMNS[kind] if name != "email"]
-            prop, known = props[place % len(props)], key in state[kind]
+            prop, known = COLUMNS[kind][place % len(COLUMNS[kind])], key in state[kind]
             found = {**state, kind: {**state[kind], key: {**state[kind].get(key, dict.fromkeys(COLUMNS[kind]))}}}
-            found[kind][key][prop] = value
+            found[kind][key][prop] = f"e{value}" if prop == "email" else value
             if broken(found):
                 return
             state[kind] = found[kind]
             given = ", ".join(f'{name.rstrip("_")}: "{text}"' for name, text in where.items())
-            fresh = f"insert {kind} {{ {given}, {prop}: {value} }}"
-            run(graph, change(kind, prop, value, **where) if known else fresh, branch)
+            said = f'"e{value}"' if prop == "email" else value
+            fresh = f"insert {kind} {{ {given}, {prop}: {said} }}"
+            run(graph, change(kind, prop, said, **where) if known else fresh, branch)
         case ("drop", _) if key in state[kind]:
             del state[kind][key]
             for edge in ENDS:
@@ -81,6 +81,7 @@ class Rounds:
     def __init__(self, root: Path) -> None:
         self.graph = new_graph(root)
         run(self.graph, 'insert Knows { from: "b", to: "c" } insert Owns { from: "a", to: "x" }')
+        run(self.graph, 'update P set { email: "e2" } where name = "b"')
         self.count = 0
 
 
@@ -99,6 +100,11 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
     ours=[("drop", ("C", "x")), ("put", ("Owns", ("a", "y")), 0, 2)],
     theirs=[("put", ("C", "x"), 0, 2)],
     strategy="theirs",
+)
+@example(  # the email of one who goes is taken by one who comes
+    ours=[("drop", ("P", "b")), ("put", ("P", "e"), 2, 2)],
+    theirs=[("put", ("P", "c"), 0, 2)],
+    strategy=None,
 )
 @example(  # an edge between one who is kept and one who is not
     ours=[("put", ("P", "b"), 0, 2)],

@@ -110,13 +110,17 @@ class Story:
     def _random_edit(self, branch: str) -> None:
         state, value = self.model.states[self.heads[branch]], self.random.randint(1, 3)
         name, other, city = (self.random.choice(names) for names in ("abcde", "abcde", "xy"))
-        match self.random.choice(["n", "m", "v", "email", "delete", "raze", "knows", "owns"]):
+        match self.random.choice(["n", "m", "v", "email", "delete", "raze", "heir", "knows", "owns"]):
             case "email":
                 text = f"e{value}"
                 if text not in {row["email"] for key, row in state["P"].items() if key != name}:
                     self._edit(branch, "P", name, {"email": text})
             case "delete":
                 self._delete(branch, "P", name)
+            case "heir" if state["P"].get(name, {}).get("email") and other not in state["P"]:
+                email = state["P"][name]["email"]
+                self._delete(branch, "P", name)
+                self._edit(branch, "P", other, {"email": email})
             case "raze":
                 self._delete(branch, "C", city)
             case "v":
