@@ -136,6 +136,14 @@ def test_conflicts_raise_with_the_result_that_lists_them(graph: og.Graph) -> Non
     assert graph.snapshot().commit.id == head
 
 
+def test_conflicts_that_a_strategy_does_not_settle_raise(graph: og.Graph) -> None:
+    run(graph, 'delete P where name = "c"')
+    run(graph, 'insert Knows { from: "d", to: "c" }', "dev")
+
+    with pytest.raises(og.MergeConflictsError, match="leads to P 'c', which `main` deleted"):
+        graph.merge("dev", strategy="theirs")
+
+
 def test_a_dry_run_returns_the_conflicts(graph: og.Graph) -> None:
     run(graph, change("P", "n", 2, name="a"))
     run(graph, change("P", "n", 3, name="a"), "dev")
