@@ -136,6 +136,18 @@ def test_conflicts_raise_with_the_result_that_lists_them(graph: og.Graph) -> Non
     assert graph.snapshot().commit.id == head
 
 
+def test_what_a_branch_did_and_took_back_stays_taken_back(graph: og.Graph) -> None:
+    run(graph, 'insert P { name: "z" }', "dev")
+    graph.branches.create("early", from_="dev")
+    run(graph, 'delete P where name = "z"', "dev")
+    run(graph, change("C", "v", 5, name="x"), "early")
+
+    graph.merge("dev")
+    graph.merge("early")
+
+    assert "z" not in contents(graph)["P"]
+
+
 def test_conflicts_that_a_strategy_does_not_settle_raise(graph: og.Graph) -> None:
     run(graph, 'delete P where name = "c"')
     run(graph, 'insert Knows { from: "d", to: "c" }', "dev")
