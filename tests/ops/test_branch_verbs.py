@@ -268,7 +268,7 @@ def test_a_dry_run_with_if_exists_checks_against_the_branch_that_is_there(graph:
     ],
 )
 def test_if_exists_is_for_a_branch_of_that_very_name(
-    options: dict[str, str], error: type[og.OmnigraphError], told: str, graph: og.Graph
+    options: dict[str, Any], error: type[og.OmnigraphError], told: str, graph: og.Graph
 ) -> None:
     graph.tags.create("then")
 

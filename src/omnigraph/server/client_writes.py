@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.errors import (
@@ -137,7 +137,8 @@ class RemoteWrites:
         try:
             return answers.merged(self._calls.post("merge", body))
         except MergeConflictsError as error:
-            raise MergeConflictsError(answers.merged(error.facts()["merge"])) from None
+            said = cast("Mapping[str, Any]", error.facts()["merge"])
+            raise MergeConflictsError(answers.merged(said)) from None
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
