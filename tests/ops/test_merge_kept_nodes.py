@@ -313,6 +313,23 @@ def test_edges_of_a_kept_node_come_back_after_a_compaction(
 
 
 @STRATEGIES
+def test_an_edge_comes_back_with_its_blob(strategy: str, keeper: str, deleter: str, tmp_path: Path) -> None:
+    schema = SCHEMA.replace("edge Knows: P -> P { w: I32?", "edge Knows: P -> P { w: I32?  photo: Blob?")
+    graph = new_graph(tmp_path, schema)
+    run(graph, 'update Knows set { photo: $p } where from = "ann" and to = "bob"', p=b"picture")
+    graph.merge("main", into="dev")
+    delete(graph, deleter, "ann")
+    run(graph, 'insert C { name: "new" }', deleter)
+    run(graph, change("P", "n", 5, name="ann"), keeper)
+
+    graph.merge("dev", strategy=strategy)
+
+    stream = graph.blob("Knows", '["ann","bob"]', "photo")
+    assert stream is not None
+    assert stream.read() == b"picture"
+
+
+@STRATEGIES
 def test_what_was_restored_goes_to_the_other_branch_with_its_node(
     strategy: str, keeper: str, deleter: str, graph: og.Graph
 ) -> None:
