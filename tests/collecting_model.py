@@ -167,16 +167,30 @@ class Collected(RuleBasedStateMachine):
         write_tables(self.session.on(self._at(place)), [write], operation="delete", actor="test")
         self._record()
 
-    @rule(place=places, back=st.integers(0, 4), values=rows)
-    def branch(self, place: int, back: int, values: dict[str, int]) -> None:
+    @rule(place=places, back=st.integers(0, 4), values=rows, at=st.sampled_from(["back", "back", "merge", "taken"]))
+    def branch(self, place: int, back: int, values: dict[str, int], at: str) -> None:
+        """Take a branch at one of the newest commits, or at the very commit of the newest merge.
+
+        Or a tag gets the name while the branch is being made: a name means one of the two.
+        """
         free = [name for name in NAMES if name not in self.live]
-        if free:
-            source = self._at(place)
-            commits = list_commits(self.session.on(source), limit=back + 1)
-            with suppress(og.CommitCollectedError):
-                create_branch(self.session, free[0], source=source, commit_id=commits[-1].id, actor="test")
-                put(self.session.on(free[0]), values, "node:A")
-            self._record()
+        if not free:
+            return
+        source = self._at(place)
+        commits = list_commits(self.session.on(source), limit=back + 1)
+        if at == "merge":
+            merges = [one for one in list_commits(self.session.on(source)) if one.merged_parent is not None]
+            commits = merges[:1] or commits
+        session = self.session
+        if at == "taken":
+            session = self._open("branch.written", lambda: create_tag(self._open(), free[0], ref="main", actor="test"))
+        with suppress(og.CommitCollectedError, og.TagExistsError):
+            create_branch(session, free[0], source=source, commit_id=commits[-1].id, actor="test")
+            assert at != "taken", f"{free[0]} is a branch and a tag"
+            put(self.session.on(free[0]), values, "node:A")
+        with suppress(og.TagMissingError):
+            delete_tag(self.session, free[0])
+        self._record()
 
     @precondition(lambda self: len(self.live) > 1)
     @rule(place=places)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
+from merging import try_merge
 from omnigraph.lang.source import Source
 
 SCHEMA = """node Person {
@@ -306,6 +307,12 @@ WRITES = [
         *("--branch", "fresh", "--from", "main", "--quiet"),
     ),
     write(
+        "load into a branch that may be there",
+        lambda g, _: g.load("more.jsonl", mode="merge", branch="fresh", from_="main", if_exists=True).to_json(),
+        *("load", "--mode", "merge", "--data", "more.jsonl"),
+        *("--branch", "fresh", "--from", "main", "--if-exists", "--quiet"),
+    ),
+    write(
         "a key",
         lambda g, _: g.mutate(ADD, params={"n": "Once"}, idempotency_key="k").to_json(),
         *("mutate", "-e", ADD, "--params", '{"n": "Once"}', "--idempotency-key", "k"),
@@ -444,7 +451,7 @@ PAST = [
     ),
     Call(
         "conflicts",
-        lambda g, _: g.merge("against").to_json(),
+        lambda g, _: try_merge(g, "against").to_json(),
         ("branch", "merge", "against"),
         exit=3,
         signs=True,
@@ -561,6 +568,11 @@ ERRORS = [
     ),
     read("no type", lambda g, _: exported(g, types=["Persn"]), "export", "--type", "Persn", "--output", "x.jsonl"),
     write("a name that won't do", lambda g, _: g.branches.create("../x"), "branch", "create", "../x"),
+    write(
+        "load into a branch that must not be there",
+        lambda g, _: g.load("more.jsonl", mode="merge", branch="fresh", from_="main"),
+        *("load", "--mode", "merge", "--data", "more.jsonl", "--branch", "fresh", "--from", "main", "--quiet"),
+    ),
     write("a name that is taken", lambda g, _: g.branches.create("fresh"), "branch", "create", "fresh"),
     write("no source", lambda g, _: g.branches.create("x", from_="nope"), "branch", "create", "x", "--from", "nope"),
     plain("main stays", lambda g, _: g.branches.delete("main"), "branch", "delete", "main", "--yes"),

@@ -39,14 +39,48 @@ def merged_row(base: Row | None, ours: Row | None, theirs: Row | None, prefer: s
     return found, is_clash
 
 
+ENDS = {"Knows": "PP", "Owns": "PC"}
+"""By edge type, the types of its two ends."""
+
+
+def ends_of(kind: str, key: str) -> list[tuple[str, str]]:
+    """Return the types and keys of an edge's two ends."""
+    return list(zip(ENDS[kind], key.split(">"), strict=True))
+
+
 def broken(state: State) -> bool:
     """Whether a state breaks a rule: two of one email, an edge without an end, a person who owns two."""
     emails = [one["email"] for one in state["P"].values() if one["email"] is not None]
     owners = [key.split(">")[0] for key in state["Owns"]]
-    ends = [(end, "P") for key in state["Knows"] for end in key.split(">")]
-    ends += [(end, kind) for key in state["Owns"] for end, kind in zip(key.split(">"), "PC", strict=True)]
+    ends = [end for kind in ENDS for key in state[kind] for end in ends_of(kind, key)]
     is_repeated = any(len(values) != len(set(values)) for values in (emails, owners))
-    return is_repeated or any(end not in state[kind] for end, kind in ends)
+    return is_repeated or any(key not in state[kind] for kind, key in ends)
+
+
+def merge_states(base: State, ours: State, theirs: State, prefer: str | None) -> tuple[State, bool, dict[str, int]]:
+    """Return the merged state, whether the sides did not agree, and how many edges stay with nodes that are kept."""
+    found, is_clash = dict[str, dict[str, Row]](), False
+    for kind in COLUMNS:
+        found[kind] = {}
+        for key in _keys(kind, base, ours, theirs):
+            row, differs = merged_row(base[kind].get(key), ours[kind].get(key), theirs[kind].get(key), prefer)
+            is_clash |= differs
+            if row is not None:
+                found[kind][key] = row
+    keeper, deleter = (ours, theirs) if prefer == "ours" else (theirs, ours)
+    kept = {(kind, key) for kind in "PC" for key in found[kind] if key in base[kind] and key not in deleter[kind]}
+    restored = {}
+    for kind in ENDS:
+        lost = {
+            key: row
+            for key, row in keeper[kind].items()
+            if key in base[kind] and key not in deleter[kind] and key not in found[kind]
+            if kept & {*ends_of(kind, key)} and all(end in found[of] for of, end in ends_of(kind, key))
+        }
+        found[kind] |= lost
+        if lost:
+            restored[f"edge:{kind}"] = len(lost)
+    return found, is_clash, restored if prefer else {}
 
 
 class Model:
@@ -86,24 +120,19 @@ class Model:
                 found = _crossed(self.ground(sorted(below, reverse=True)), found, self.states[tip])
         return found
 
-    def merge(self, ours: str, theirs: str, prefer: str | None) -> tuple[set[str], State | None]:
-        """How a merge may end, and the state then; None: with conflicts."""
+    def merge(self, ours: str, theirs: str, prefer: str | None) -> tuple[set[str], State | None, dict[str, int]]:
+        """Return how a merge may end, the state then or None for conflicts, and how many edges are restored."""
         bases = self.bases(ours, theirs)
         if theirs in bases:
-            return {"already_up_to_date"}, self.states[ours]
+            return {"already_up_to_date"}, self.states[ours], {}
         if ours in bases:
             is_level = len(self.before(theirs) - self.before(ours)) == 1 and self.states[ours] == self.states[theirs]
-            return {"fast_forward", *(["already_up_to_date"] if is_level else [])}, self.states[theirs]
-        base, found, clashes = self.ground(bases), dict[str, dict[str, Row]](), False
-        mine, others = self.states[ours], self.states[theirs]
-        for kind in COLUMNS:
-            found[kind] = {}
-            for key in _keys(kind, base, mine, others):
-                row, is_clash = merged_row(base[kind].get(key), mine[kind].get(key), others[kind].get(key), prefer)
-                clashes |= is_clash and prefer is None
-                if row is not None:
-                    found[kind][key] = row
-        return ({"conflicts"}, None) if clashes or broken(found) else ({"merged"}, found)
+            return {"fast_forward", *(["already_up_to_date"] if is_level else [])}, self.states[theirs], {}
+        states = self.ground(bases), self.states[ours], self.states[theirs]
+        found, is_clash, restored = merge_states(*states, prefer)
+        if broken(found) or (is_clash and prefer is None):
+            return {"conflicts"}, None, {}
+        return {"merged"}, found, restored
 
 
 def _keys(kind: str, *states: Mapping[str, Mapping[str, Row]]) -> Iterable[str]:
@@ -112,17 +141,14 @@ def _keys(kind: str, *states: Mapping[str, Mapping[str, Row]]) -> Iterable[str]:
 
 def _crossed(base: State, one: State, other: State) -> State:
     """Two bases as one: what depends on whose word counts is not known."""
+    first, second = (merge_states(base, one, other, prefer)[0] for prefer in ("ours", "theirs"))
     found: State = {}
     for kind, names in COLUMNS.items():
         found[kind] = {}
-        for key in _keys(kind, base, one, other):
-            rows = [
-                merged_row(base[kind].get(key), one[kind].get(key), other[kind].get(key), prefer)[0]
-                for prefer in ("ours", "theirs")
-            ]
-            first, second = rows
-            if first is not None and second is not None:
-                found[kind][key] = {name: first[name] if first[name] == second[name] else UNKNOWN for name in names}
-            elif first is not None or second is not None:
+        for key in _keys(kind, first, second):
+            mine, others = first[kind].get(key), second[kind].get(key)
+            if mine is None or others is None:
                 found[kind][key] = dict.fromkeys(names, UNKNOWN)
+            else:
+                found[kind][key] = {name: mine[name] if mine[name] == others[name] else UNKNOWN for name in names}
     return found

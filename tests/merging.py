@@ -61,6 +61,14 @@ def row(graph: og.Graph, row_id: str, branch: str = "main", type_name: str = "P"
     return contents(graph, branch)[type_name].get(row_id)
 
 
+def try_merge(graph: og.Graph | og.RemoteGraph, source: str, **options: Any) -> MergeResult:
+    """Merge a branch, and return the result with conflicts too."""
+    try:
+        return graph.merge(source, **options)
+    except og.MergeConflictsError as error:
+        return error.result
+
+
 def kinds(done: MergeResult) -> list[tuple[str, str, str | None]]:
     """What the conflicts of a merge are about."""
     return [(one.kind.value, one.table, one.id) for one in done.conflicts]

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.history import BadFilterError, CommitPage
     from omnigraph.ops.load_call import LoadResult
     from omnigraph.ops.load_inputs import TypeKindError
-    from omnigraph.ops.merge_result import MergeOutcome, MergeResult
+    from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
     from omnigraph.ops.mutate import MutationResult
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.query import TargetAmbiguousError
@@ -141,6 +141,7 @@ __all__ = [
     "ManifestCorruptError",
     "MergeBaseDroppedError",
     "MergeBaseGoneError",
+    "MergeConflictsError",
     "MergeOutcome",
     "MergeResult",
     "MutationResult",
@@ -252,7 +253,7 @@ _HOMES = {
     "ops.history": ("BadFilterError", "CommitPage"),
     "ops.load_call": ("LoadResult",),
     "ops.load_inputs": ("TypeKindError",),
-    "ops.merge_result": ("MergeOutcome", "MergeResult"),
+    "ops.merge_result": ("MergeConflictsError", "MergeOutcome", "MergeResult"),
     "ops.mutate": ("MutationResult",),
     "ops.operations": ("Operations",),
     "ops.query": ("TargetAmbiguousError",),

@@ -213,4 +213,4 @@ def test_a_load_makes_its_branch(graph: og.Graph, tmp_path: Path, capsys: pytest
     assert found["target"] == {"branch": "new"}
     assert names(graph) == ["main", "new"]
     assert column(graph, "Person", "name") == ["ada"]
-    assert "omnigraph branch delete new" in err
+    assert "to load into it leave out `--from`, or add `--if-exists`" in err

@@ -63,6 +63,18 @@ def test_nothing_to_merge_is_fine(graph: og.Graph, capsys: pytest.CaptureFixture
     assert merge(graph, capsys=capsys) == "main has everything that dev has\n"
 
 
+def test_edges_that_stay_with_their_node_are_counted(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    run(graph, 'update P set { n: 2 } where name = "a"')
+    run(graph, 'delete P where name = "a"', "dev")
+
+    planned = document(graph, "--strategy", "ours", "--dry-run", capsys=capsys)
+    told = merge(graph, "--strategy", "ours", capsys=capsys)
+
+    assert planned["restored_edges"] == {"edge:Knows": 1}
+    last = told.splitlines()[-1]
+    assert last == "kept together with their nodes, which one side had deleted: 1 edge of edge:Knows"
+
+
 def test_a_dry_run_only_tells(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
     run(graph, 'update P set { n: 2 } where name = "a"', "dev")
     head = graph.snapshot().commit.id

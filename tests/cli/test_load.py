@@ -219,6 +219,7 @@ def test_too_many_bad_records_fail_the_load(graph: og.Graph, tmp_path: Path) -> 
         (["--mode", "append", "--data", "{data}", "--map", "Person.name=x"], 2, "`Person` is not of the form"),
         (["--mode", "append", "--data", "-", "--data", "-"], 2, "stdin can be read once"),
         (["--mode", "append", "--data", "{data}", "--max-errors", "3"], 2, "goes with --on-error DIR"),
+        (["--mode", "append", "--data", "{data}", "--if-exists"], 2, "goes with --from BRANCH"),
         (["--mode", "append", "--data", "none.jsonl"], 4, "there is no file `none.jsonl`"),
         (["--mode", "append", "--node", "Persn={data}"], 4, "did you mean `Person`"),
         (["--mode", "append", "--data", "{data}", "--branch", "dev"], 4, "no branch `dev`; it has `main`"),

@@ -119,6 +119,44 @@ def test_the_journal_of_a_merged_branch_may_be_gone(is_merged_by_both: bool, tmp
         assert ancestry.divergence() == Divergence(fork, None, None)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_base_is_right_or_refused_whichever_side_has_merged_a_journal_that_is_gone(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    main = seeded_world(tmp_path / "g", SEALING)
+    refused = 0
+    for step in range(12):
+        names = [f"{side}{step}" for side in ("left", "right", "middle")]
+        for name in names:
+            branch(main, name, "main" if name == names[0] else chance.choice(["main", names[0]]))
+        for number in range(6):
+            name = chance.choice(names)
+            put(main.on(name), {f"r{number}": number})
+            other = chance.choice([one for one in names if one != name])
+            if chance.random() < 0.6:
+                merge(main, MergeCall(source=other, into=name, strategy=Strategy.OURS))
+        known = dict[str, tuple[str, ...]]()
+        for name in names:
+            note_commits(main.on(name), known)
+        path = main.on(names[2]).log.path
+        if any(one.parent_branch == names[2] for one in main.branches.records()):
+            continue
+        delete_branch(main, names[2])
+        for info in list(main.store.objects.list_under(path)):
+            main.store.objects.delete(info.key)
+        other_handle = reopened(main, SEALING)
+        tips = [tip(other_handle.on(name)) for name in names[:2]]
+        right = merge_bases(tips[0].commit.id, tips[1].commit.id, lambda commit: known[commit])  # noqa: B023 - used here
+
+        for one, other_tip in (tips, reversed(tips)):
+            try:
+                found = Ancestry(one, other_tip).divergence()
+            except MergeBaseGoneError:
+                refused += 1
+            else:
+                assert {found.base_id, *found.other_bases} == {*right}, (seed, step)
+    assert refused > 0
+
+
 def test_what_came_before_the_lines_met_is_not_read(tmp_path: Path) -> None:
     main = seeded_world(tmp_path / "g", SEALING)
     for number in range(60):

@@ -8,6 +8,7 @@ import pytest
 from lance import LanceDataset
 from lance.commit import CommitConflictError
 
+from branching import branch, put
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import Committed
 from omnigraph.commit.requirement import IdsAbsent
@@ -67,6 +68,25 @@ def test_a_key_is_found_after_its_commit_was_sealed(tmp_path: Path) -> None:
 
     assert second.commit == first.commit
     assert state(session)["node:A"]["once"] == 1
+
+
+@pytest.mark.parametrize("commits", [0, 9])
+def test_a_key_of_the_commit_that_a_branch_was_taken_at_is_another_key_on_the_branch(
+    commits: int, tmp_path: Path
+) -> None:
+    session = seeded_world(tmp_path / "g", replace(FAST, head_commits=4, sealed_fragments=2))
+    first = send(session)
+    side = branch(session, "side")
+    for number in range(commits):
+        put(side, {"n": number}, "node:B")
+
+    write = TableWrite(table_key="node:A", append=rows({"twice": 2}))
+    second, third = send(side, write), send(side, write)
+
+    assert (second.was_there, third.was_there) == (False, True)
+    assert second.commit.id != first.commit.id
+    assert third.commit.id == second.commit.id
+    assert state(side)["node:A"]["twice"] == 2
 
 
 def test_a_key_that_is_not_there_costs_nothing_the_second_time(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ import pytest
 
 import errors_reference
 from omnigraph.engine.bulk.refusals import LoadError, Problem
+from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
 from omnigraph.engine.writing.violations import ConstraintError, ConstraintViolation
 from omnigraph.errors import Kind, OmnigraphError, QueryAmbiguousError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span
+from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
 from omnigraph.ops.schema_apply import SchemaDropsDataError, SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.schema.steps import Step, StepKind
@@ -30,6 +32,15 @@ STEP = Step(
     property_name="p",
     code="OG-MF-106",
 )
+CONFLICTS = MergeResult(
+    outcome=MergeOutcome.CONFLICTS,
+    source="dev",
+    into="main",
+    source_commit="2",
+    base_commit="1",
+    conflicts=(Conflict(kind=ConflictKind.DIVERGENT_UPDATE, table="node:T", id="a", message="it is both"),),
+    conflict_counts={"DivergentUpdate": 1},
+)
 MADE_BY_HAND: dict[type[OmnigraphError], OmnigraphError] = {
     SourceError: SourceError(SOURCE, [Diagnostic("S000", Span(0, 3), "expected a declaration")]),
     ParameterError: ParameterError([ParameterProblem(name="n", type="I64", value="x", reason="it is no number")]),
@@ -39,6 +50,7 @@ MADE_BY_HAND: dict[type[OmnigraphError], OmnigraphError] = {
     SchemaDropsDataError: SchemaDropsDataError([STEP]),
     QueryAmbiguousError: QueryAmbiguousError("a.gq", ("one", "two")),
     LoadError: LoadError([PROBLEM], 2, "bad"),
+    MergeConflictsError: MergeConflictsError(CONFLICTS),
 }
 LARGE = 2**63 + 7
 """A version of a table."""

@@ -184,6 +184,18 @@ def test_a_verb_needs_exactly_what_the_table_says(verb: str, guarded: og.Graph, 
     assert done
 
 
+@pytest.mark.parametrize("branch, is_made", [("review", False), ("fresh", True)])
+def test_a_load_with_if_exists_needs_no_right_to_make_a_branch_that_is_there(
+    branch: str, is_made: bool, guarded: og.Graph, policy: Allowing
+) -> None:
+    def load(graph: og.Graph) -> object:
+        return graph.load(BytesIO(b""), mode="append", branch=branch, from_="main", if_exists=True)
+
+    policy.allowed = {(Action.READ, "main"), (Action.CHANGE, branch)}
+
+    assert is_denied(load, guarded.acting_as("ada")) == is_made
+
+
 def test_tags_of_branches_that_may_not_be_read_are_not_listed(
     guarded: og.Graph, open_to_all: og.Graph, policy: Allowing
 ) -> None:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +218,64 @@ def test_a_load_that_makes_its_branch_needs_a_free_name(dry_run: bool, graph: og
         graph.load([person("z")], mode="append", branch="dev", from_="main", dry_run=dry_run)
     with pytest.raises(og.BadBranchNameError):
         graph.load([person("z")], mode="append", branch="main", from_="dev", dry_run=dry_run)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_load_into_a_taken_name_says_how_to_use_the_branch(dry_run: bool, graph: og.Graph) -> None:
+    with pytest.raises(og.BranchExistsError) as refused:
+        graph.load([person("z")], mode="append", branch="dev", from_="main", dry_run=dry_run)
+
+    told = "the graph has a branch `dev` already; to load into it leave out `--from`, or add `--if-exists`"
+    assert str(refused.value).startswith(told)
+    assert refused.value.facts() == {"name": "dev", "existing": "dev"}
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)  # noqa: S301 - our own bytes
+
+
+def test_a_load_with_if_exists_makes_its_branch_once_and_uses_it_then(graph: og.Graph) -> None:
+    first, second = (
+        graph.load([person(name)], mode="append", branch="new", from_="dev", if_exists=True) for name in "yz"
+    )
+
+    assert (first.branch, second.branch) == ("new", "new")
+    assert [one.id for one in graph.commits(branch="new", limit=2)] == [second.commit_id, first.commit_id]
+    assert names(graph, branch="new") == ["a", "b", "c", "y", "z"]
+
+
+def test_a_load_with_if_exists_leaves_a_branch_that_is_there_as_it_was_when_it_fails(graph: og.Graph) -> None:
+    with pytest.raises(og.LoadError):
+        graph.load([person("z"), person("a")], mode="append", branch="dev", from_="main", if_exists=True)
+
+    assert names(graph, branch="dev") == ["a", "b", "c"]
+
+
+def test_a_dry_run_with_if_exists_checks_against_the_branch_that_is_there(graph: og.Graph) -> None:
+    with pytest.raises(og.LoadError):
+        graph.load([person("c")], mode="append", branch="dev", from_="main", if_exists=True, dry_run=True)
+
+    done = graph.load([person("c")], mode="append", branch="new", from_="main", if_exists=True, dry_run=True)
+
+    assert (done.branch, done.nodes["Person"].inserted) == ("new", 1)
+    assert [branch.name for branch in graph.branches.list()] == ["main", "dev"]
+
+
+@pytest.mark.parametrize(
+    "options, error, told",
+    [
+        ({"branch": "dev"}, og.BadArgumentError, "`if_exists` can't be True: it goes with `from_`"),
+        ({"from_": "dev"}, og.BadBranchNameError, "`main` can't be"),
+        ({"branch": "dev/more", "from_": "main"}, og.BranchExistsError, "there is a branch `dev`, and of two names"),
+        ({"branch": "then", "from_": "main"}, og.TagExistsError, "`then`"),
+    ],
+)
+def test_if_exists_is_for_a_branch_of_that_very_name(
+    options: dict[str, Any], error: type[og.OmnigraphError], told: str, graph: og.Graph
+) -> None:
+    graph.tags.create("then")
+
+    with pytest.raises(error, match=re.escape(told)):
+        graph.load([person("z")], mode="append", if_exists=True, **options)
+
+    assert names(graph) == ["a", "b"]
 
 
 def test_a_repeated_load_finds_the_branch_that_it_made(graph: og.Graph) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import omnigraph as og
 from feeding import Replica, commits_of, held
+from merging import try_merge
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from worlds import runtime
 
@@ -128,9 +129,8 @@ class Story:
     def merge(self, branch: str) -> None:
         others = [one for one in self.live if one != branch]
         if others:
-            self.graph.merge(
-                self.choice.choice(others), into=branch, strategy=self.choice.choice((None, "ours", "theirs"))
-            )
+            strategy = self.choice.choice((None, "ours", "theirs"))
+            try_merge(self.graph, self.choice.choice(others), into=branch, strategy=strategy)
 
     def optimize(self, branch: str) -> None:
         self.graph.optimize(branch=branch)

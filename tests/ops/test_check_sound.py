@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import omnigraph as og
-from merging import change, new_graph, run
+from merging import change, new_graph, run, try_merge
 from omnigraph.ops.findings import Severity
 from upkeep_calls import optimized
 from worlds import runtime
@@ -71,7 +71,7 @@ class Life:
         """Bring two branches together, if they agree."""
         source, into = self.branch, self.branch
         if source != into:
-            self.graph.merge(source, into=into, strategy="ours")
+            try_merge(self.graph, source, into=into, strategy="ours")
 
     def delete_branch(self) -> None:
         """One that nobody was taken from."""

@@ -158,7 +158,10 @@ def test_a_deleted_branch_is_told_once_what_goes(session: Session) -> None:
     assert old.log.last().snapshot.manifest_version == told.snapshot.manifest_version
 
 
-def test_a_merge_is_refused_when_a_journal_that_is_gone_may_come_from_the_other_branch(session: Session) -> None:
+@pytest.mark.parametrize("source, into", [("side", "main"), ("main", "side")])
+def test_a_merge_is_refused_when_a_journal_that_is_gone_may_come_from_the_other_branch(
+    source: str, into: str, session: Session
+) -> None:
     side = branch(session, "side")
     put(side, {"t": 1})
     middle = branch(session, "middle", "side")
@@ -170,7 +173,7 @@ def test_a_merge_is_refused_when_a_journal_that_is_gone_may_come_from_the_other_
     shutil.rmtree(Path(session.uri, middle.log.path))
 
     with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
-        merge(again(session), MergeCall(source="side"))
+        merge(again(session), MergeCall(source=source, into=into))
 
 
 def test_clocks_that_differ_do_not_make_such_a_merge_look_harmless(session: Session) -> None:
@@ -302,6 +305,47 @@ def test_a_branch_from_what_another_one_keeps_of_main_can_be_merged(session: Ses
     merge(again(session), MergeCall(source="main", into="late"))
 
     assert content(late, late.snapshot())["node:A"] == {"a": 3, "b": 8, "m": 1, "l": 1}
+
+
+def test_a_branch_taken_at_the_very_merge_commit_can_be_merged_after_a_cleanup(session: Session) -> None:
+    side = branch(session, "side")
+    put(side, {"s": 1})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="side"))
+    late = branch(session, "late")
+    for number in (2, 3):
+        put(side, {"s": number})
+        put(session, {"b": number})
+        merge(session, MergeCall(source="side"))
+    put(late, {"l": 1})
+    delete(late, "b")
+    pass_time(session.uri, 2 * DAY)
+    collect(session)
+
+    merge(again(session), MergeCall(source="side", into="late"))
+
+    assert content(late, again(late).on("late").snapshot())["node:A"] == {"a": 3, "l": 1, "s": 3}
+
+
+def test_a_branch_taken_at_the_very_merge_commit_keeps_nothing_that_it_does_not_need(session: Session) -> None:
+    middle = branch(session, "middle")
+    for number in (1, 2):
+        put(middle, {"m": number})
+    put(session, {"b": 1})
+    merge(session, MergeCall(source="middle"))
+    put(branch(session, "late"), {"l": 1})
+    delete_branch(session, "middle")
+    put(session, {"b": 2})
+    pass_time(session.uri, 2 * DAY)
+
+    collect(session)
+
+    there = looked_at(session.uri)
+    used = needed(session.uri, there.snapshot()) | needed(session.uri, there.on("late").snapshot())
+    fork = there.on("late").log.last().snapshot.manifest.fork
+    assert fork is not None
+    used |= needed(session.uri, there.snapshot(commit_id=fork.commit_id))
+    assert content_files(session.uri) - used == set()
 
 
 def test_what_a_merged_branch_had_merged_of_the_one_it_went_into_is_not_kept(session: Session) -> None:

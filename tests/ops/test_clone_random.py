@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from cloning import Every, cloned, on, opened, readable
+from merging import try_merge
 from upkeep_calls import eager, exported
 from worlds import FAST, runtime
 
@@ -63,7 +64,7 @@ class World:
                 self.made += 1
                 self.graph.branches.create(f"b{self.made}", from_=branch)
             case "merge" if branch != source:
-                self.graph.merge(source, into=branch, strategy="theirs")
+                try_merge(self.graph, source, into=branch, strategy="theirs")
             case "drop":
                 self.graph.branches.delete(branch)
             case "optimize":

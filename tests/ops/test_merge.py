@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from merging import Contents, change, contents, new_graph, row, run, scatter
+from merging import Contents, change, contents, new_graph, row, run, scatter, try_merge
 from omnigraph.ops.merge_result import MergeOutcome
 from upkeep_calls import fragments, optimized
 from worlds import runtime
@@ -83,7 +83,7 @@ class Table:
         for strategy in ("ours", "theirs"):
             self.graph.branches.create(strategy)
         self.before = contents(self.graph)
-        self.refused = self.graph.merge("dev")
+        self.refused = try_merge(self.graph, "dev")
         self.after_refusal = contents(self.graph)
         self.settled = {s: self.graph.merge("dev", into=s, strategy=s) for s in ("ours", "theirs")}
         self.merged = {s: contents(self.graph, s) for s in ("ours", "theirs")}
@@ -119,6 +119,50 @@ def test_the_truth_table(pair: tuple[str, str], kind: str, table: Table) -> None
     sides = {"ours": edited(pair[0], base), "theirs": edited(pair[1], base)}
     for strategy, found in table.merged.items():
         assert cell(found, kind, name) == (sides[strategy] if conflict else merged)
+
+
+def test_conflicts_raise_with_the_result_that_lists_them(graph: og.Graph) -> None:
+    run(graph, change("P", "n", 2, name="a"))
+    run(graph, change("P", "n", 3, name="a"), "dev")
+    head = graph.snapshot().commit.id
+
+    with pytest.raises(og.MergeConflictsError) as refused:
+        graph.merge("dev")
+
+    told = "1 conflict between `dev` and `main`: nothing was merged. First: `n` of P 'a' was 1; it is 2 on `main`"
+    assert str(refused.value).startswith(told)
+    assert refused.value.result.conflict_counts == {"DivergentUpdate": 1}
+    assert (refused.value.result.is_dry_run, refused.value.result.commit_id) == (False, None)
+    assert graph.snapshot().commit.id == head
+
+
+def test_what_a_branch_did_and_took_back_stays_taken_back(graph: og.Graph) -> None:
+    run(graph, 'insert P { name: "z" }', "dev")
+    graph.branches.create("early", from_="dev")
+    run(graph, 'delete P where name = "z"', "dev")
+    run(graph, change("C", "v", 5, name="x"), "early")
+
+    graph.merge("dev")
+    graph.merge("early")
+
+    assert "z" not in contents(graph)["P"]
+
+
+def test_conflicts_that_a_strategy_does_not_settle_raise(graph: og.Graph) -> None:
+    run(graph, 'delete P where name = "c"')
+    run(graph, 'insert Knows { from: "d", to: "c" }', "dev")
+
+    with pytest.raises(og.MergeConflictsError, match="leads to P 'c', which `main` deleted"):
+        graph.merge("dev", strategy="theirs")
+
+
+def test_a_dry_run_returns_the_conflicts(graph: og.Graph) -> None:
+    run(graph, change("P", "n", 2, name="a"))
+    run(graph, change("P", "n", 3, name="a"), "dev")
+
+    done = graph.merge("dev", dry_run=True)
+
+    assert (done.outcome, done.is_dry_run, done.conflict_total) == (MergeOutcome.CONFLICTS, True, 1)
 
 
 def test_a_merge_with_conflicts_changes_nothing(table: Table) -> None:
@@ -336,7 +380,7 @@ def test_blobs_are_compared_by_their_bytes(other: str, is_conflict: bool, graph:
     run(graph, 'update P set { photo: $p } where name = "a"', p="base64:b3Vycw==")
     run(graph, 'update P set { photo: $p } where name = "a"', "dev", p=other)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert [one.property for one in done.conflicts] == (["photo"] if is_conflict else [])
 

@@ -4,81 +4,75 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from merging import Contents, change, contents, new_graph, run
+from merge_model import COLUMNS, ENDS, State, broken, ends_of, merge_states
+from merging import Contents, change, contents, new_graph, run, try_merge
+from omnigraph.ops.merge_result import MergeOutcome
 
-NODES, ENDS = ("a", "b", "c", "e"), (("a", "b"), ("b", "c"), ("a", "a"), ("c", "e"))
-State = dict[str, dict[str, dict[str, Any]]]
+NODES, PAIRS = ("a", "b", "c", "e"), (("a", "b"), ("b", "c"), ("a", "a"), ("c", "e"))
+CITIES, OWNED = ("x", "y", "z"), (("a", "x"), ("b", "x"), ("a", "y"), ("e", "z"))
+EDGES = st.one_of(
+    st.tuples(st.just("Knows"), st.sampled_from(PAIRS)),
+    st.tuples(st.just("Owns"), st.sampled_from(OWNED)),
+)
+ROWS = st.one_of(
+    st.tuples(st.just("P"), st.sampled_from(NODES)), st.tuples(st.just("C"), st.sampled_from(CITIES)), EDGES
+)
 EDIT = st.one_of(
-    st.tuples(st.just("node"), st.sampled_from(NODES), st.sampled_from(["n", "m"]), st.integers(2, 3)),
-    st.tuples(st.just("edge"), st.sampled_from(ENDS), st.sampled_from(["w", "z"]), st.integers(2, 3)),
-    st.tuples(st.just("drop node"), st.sampled_from(NODES)),
-    st.tuples(st.just("drop edge"), st.sampled_from(ENDS)),
+    st.tuples(st.just("put"), ROWS, st.integers(0, 2), st.integers(2, 3)),
+    st.tuples(st.just("drop"), ROWS),
 )
 
 
+def copied(state: State) -> State:
+    return {kind: {key: dict(one) for key, one in rows.items()} for kind, rows in state.items()}
+
+
 def apply_edit(graph: og.Graph, branch: str, state: State, edit: tuple[Any, ...]) -> None:
-    """One edit, of the branch and of the model; what is not there is inserted."""
-    nodes, edges = state["P"], state["Knows"]
+    """Make one edit of the branch and of the model; what is not there is inserted, what can't be is left out."""
+    kind, named = edit[1]
+    key = named if kind in "PC" else ">".join(named)
+    where = {"name": named} if kind in "PC" else {"from_": named[0], "to": named[1]}
     match edit:
-        case ("node", name, prop, value):
-            known = name in nodes
-            nodes[name] = {**nodes.get(name, {"n": None, "m": None}), prop: value}
-            text = change("P", prop, value, name=name)
-            run(graph, text if known else f'insert P {{ name: "{name}", {prop}: {value} }}', branch)
-        case ("edge", (start, end), prop, value) if start in nodes and end in nodes:
-            known = f"{start}>{end}" in edges
-            edges[f"{start}>{end}"] = {**edges.get(f"{start}>{end}", {"w": None, "z": None}), prop: value}
-            text = change("Knows", prop, value, from_=start, to=end)
-            fresh = f'insert Knows {{ from: "{start}", to: "{end}", {prop}: {value} }}'
-            run(graph, text if known else fresh, branch)
-        case ("drop node", name) if name in nodes:
-            del nodes[name]
-            state["Knows"] = {key: one for key, one in edges.items() if name not in key.split(">")}
-            run(graph, f'delete P where name = "{name}"', branch)
-        case ("drop edge", (start, end)) if f"{start}>{end}" in edges:
-            del edges[f"{start}>{end}"]
-            run(graph, f'delete Knows where from = "{start}" and to = "{end}"', branch)
+        case ("put", _, place, value):
+            prop, known = COLUMNS[kind][place % len(COLUMNS[kind])], key in state[kind]
+            found = {**state, kind: {**state[kind], key: {**state[kind].get(key, dict.fromkeys(COLUMNS[kind]))}}}
+            found[kind][key][prop] = f"e{value}" if prop == "email" else value
+            if broken(found):
+                return
+            state[kind] = found[kind]
+            given = ", ".join(f'{name.rstrip("_")}: "{text}"' for name, text in where.items())
+            said = f'"e{value}"' if prop == "email" else value
+            fresh = f"insert {kind} {{ {given}, {prop}: {said} }}"
+            run(graph, change(kind, prop, said, **where) if known else fresh, branch)
+        case ("drop", _) if key in state[kind]:
+            del state[kind][key]
+            for edge in ENDS:
+                state[edge] = {one: row for one, row in state[edge].items() if (kind, key) not in ends_of(edge, one)}
+            chosen = " and ".join(f'{name.rstrip("_")} = "{text}"' for name, text in where.items())
+            run(graph, f"delete {kind} where {chosen}", branch)
         case _:
             pass
 
 
-def model_merge(base: State, ours: State, theirs: State) -> State | None:
-    """The merged state by the book, or None when there is a conflict."""
-    found: State = {}
-    for kind in base:
-        found[kind] = {}
-        for key in base[kind].keys() | ours[kind].keys() | theirs[kind].keys():
-            old, mine, other = base[kind].get(key), ours[kind].get(key), theirs[kind].get(key)
-            if other in (mine, old):
-                merged = mine
-            elif mine == old:
-                merged = other
-            elif mine is None or other is None:
-                return None
-            else:
-                merged = {}
-                for prop in mine:
-                    values = [mine[prop], other[prop]]
-                    changed = [one for one in values if old is None or one != old[prop]]
-                    if len(changed) == 2 and values[0] != values[1]:
-                        return None
-                    merged[prop] = changed[0] if changed else values[0]
-            if merged is not None:
-                found[kind][key] = merged
-    if any(end not in found["P"] for key in found["Knows"] for end in key.split(">")):
-        return None
-    return found
-
-
 def as_model(found: Contents) -> State:
+    """Return the rows of a branch as the model has them."""
     return {
-        "P": {key: {"n": one["n"], "m": one["m"]} for key, one in found["P"].items()},
-        "Knows": {f"{one['src']}>{one['dst']}": {"w": one["w"], "z": one["z"]} for one in found["Knows"].values()},
+        kind: {
+            one["name"] if kind in "PC" else f"{one['src']}>{one['dst']}": {name: one[name] for name in names}
+            for one in found[kind].values()
+        }
+        for kind, names in COLUMNS.items()
     }
+
+
+def model_merge(base: State, ours: State, theirs: State, prefer: str | None = None) -> tuple[State | None, object]:
+    """Return the merged state, or None when there is a conflict, and how many edges stay with kept nodes."""
+    found, is_clash, restored = merge_states(base, ours, theirs, prefer)
+    return (None, {}) if broken(found) or (is_clash and prefer is None) else (found, restored)
 
 
 class Rounds:
@@ -86,6 +80,8 @@ class Rounds:
 
     def __init__(self, root: Path) -> None:
         self.graph = new_graph(root)
+        run(self.graph, 'insert Knows { from: "b", to: "c" } insert Owns { from: "a", to: "x" }')
+        run(self.graph, 'update P set { email: "e2" } where name = "b"')
         self.count = 0
 
 
@@ -94,27 +90,53 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
     return Rounds(tmp_path_factory.mktemp("rounds"))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ours=st.lists(EDIT, max_size=4), theirs=st.lists(EDIT, max_size=4))
-def test_random_edits_of_two_branches_merge_as_a_model_does(ours: list[Any], theirs: list[Any], rounds: Rounds) -> None:
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ours=st.lists(EDIT, max_size=5),
+    theirs=st.lists(EDIT, max_size=5),
+    strategy=st.sampled_from([None, "ours", "theirs"]),
+)
+@example(  # a city that is kept brings back an edge of one who has bought another meanwhile
+    ours=[("drop", ("C", "x")), ("put", ("Owns", ("a", "y")), 0, 2)],
+    theirs=[("put", ("C", "x"), 0, 2)],
+    strategy="theirs",
+)
+@example(  # the email of one who goes is taken by one who comes
+    ours=[("drop", ("P", "b")), ("put", ("P", "e"), 2, 2)],
+    theirs=[("put", ("P", "c"), 0, 2)],
+    strategy=None,
+)
+@example(  # an edge between one who is kept and one who is not
+    ours=[("put", ("P", "b"), 0, 2)],
+    theirs=[("drop", ("P", "a")), ("drop", ("P", "b"))],
+    strategy="ours",
+)
+def test_random_edits_of_two_branches_merge_as_a_model_does(
+    ours: list[Any], theirs: list[Any], strategy: str | None, rounds: Rounds
+) -> None:
     graph, rounds.count = rounds.graph, rounds.count + 1
     names = [f"{side}{rounds.count}" for side in ("ours", "theirs", "back")]
     base = as_model(contents(graph))
     states = []
     for name, edits in zip(names[:2], (ours, theirs), strict=True):
         graph.branches.create(name)
-        state: State = {kind: {key: dict(one) for key, one in rows.items()} for kind, rows in base.items()}
+        state = copied(base)
         for edit in edits:
             apply_edit(graph, name, state, edit)
         assert as_model(contents(graph, name)) == state
         states.append(state)
     graph.branches.create(names[2], from_=names[0])
+    mirrored = {"ours": "theirs", "theirs": "ours"}.get(strategy or "")
 
-    there = graph.merge(names[1], into=names[0])
-    back = graph.merge(names[2], into=names[1])
+    planned = graph.merge(names[1], into=names[0], strategy=strategy, dry_run=True)
+    there = try_merge(graph, names[1], into=names[0], strategy=strategy)
+    back = try_merge(graph, names[2], into=names[1], strategy=mirrored)
 
-    expected = model_merge(base, *states)
+    expected, restored = model_merge(base, states[0], states[1], strategy)
     assert (there.conflict_total == 0) == (expected is not None) == (back.conflict_total == 0)
+    assert (planned.outcome, planned.tables, planned.conflicts) == (there.outcome, there.tables, there.conflicts)
+    if there.outcome is MergeOutcome.MERGED:
+        assert there.restored_edges == planned.restored_edges == restored
     merged = states[0] if expected is None else expected
     assert as_model(contents(graph, names[0])) == merged
     if expected is not None:
@@ -135,16 +157,16 @@ def test_branches_that_cross_again_and_again_merge_from_where_they_last_were_equ
     for name in names:
         graph.branches.create(name)
     for step, part in enumerate(parts):
-        states = [{kind: {key: dict(one) for key, one in rows.items()} for kind, rows in common.items()} for _ in names]
+        states = [copied(common) for _ in names]
         for name, state, edits in zip(names, states, part, strict=True):
             for edit in edits:
                 apply_edit(graph, name, state, edit)
             graph.branches.create(f"{name}-{step}", from_=name)
 
-        there = graph.merge(f"{names[1]}-{step}", into=names[0])
-        back = graph.merge(f"{names[0]}-{step}", into=names[1])
+        there = try_merge(graph, f"{names[1]}-{step}", into=names[0])
+        back = try_merge(graph, f"{names[0]}-{step}", into=names[1])
 
-        expected = model_merge(common, states[0], states[1])
+        expected, _ = model_merge(common, states[0], states[1])
         assert (there.conflict_total == 0) == (expected is not None) == (back.conflict_total == 0)
         merged = states if expected is None else [expected, expected]
         assert [as_model(contents(graph, name)) for name in names] == merged

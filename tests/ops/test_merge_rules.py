@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from merging import SCHEMA, change, contents, kinds, new_graph, row, run
+from merging import SCHEMA, change, contents, kinds, new_graph, row, run, try_merge
 from omnigraph.ops.merge_result import MergeOutcome, MergeResult
 from worlds import runtime
 
@@ -22,7 +22,7 @@ def test_an_edge_to_a_node_that_the_other_side_deleted(is_deleted_here: bool, gr
     run(graph, 'insert Knows { from: "d", to: "c" }', maker)
     before = contents(graph)
 
-    done = graph.merge("dev", strategy="theirs")
+    done = try_merge(graph, "dev", strategy="theirs")
 
     assert [(kind, table) for kind, table, _ in kinds(done)] == [("OrphanEdge", "edge:Knows")]
     assert f"of `{maker}` leads to P 'c', which `{deleter}` deleted" in done.conflicts[0].message
@@ -43,10 +43,10 @@ def test_an_edge_that_a_strategy_keeps_needs_its_node(graph: og.Graph) -> None:
     run(graph, 'delete P where name = "b"')
     run(graph, 'update Knows set { w: 9 } where from = "a"', "dev")
 
-    done = graph.merge("dev", strategy="theirs")
+    done = try_merge(graph, "dev", strategy="theirs")
 
     assert [kind for kind, *_ in kinds(done)] == ["OrphanEdge"]
-    assert graph.merge("dev", strategy="ours").outcome is MergeOutcome.MERGED
+    assert try_merge(graph, "dev", strategy="ours").outcome is MergeOutcome.MERGED
 
 
 @pytest.mark.parametrize("deleter", ["main", "dev"])
@@ -54,7 +54,7 @@ def test_an_edge_that_went_with_its_node_and_was_changed_is_one_conflict(deleter
     run(graph, 'delete P where name = "b"', deleter)
     run(graph, 'update Knows set { w: 9 } where from = "a"', "dev" if deleter == "main" else "main")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("DeleteVsUpdate", "edge:Knows", '["a","b"]')]
 
@@ -65,7 +65,7 @@ def test_an_edge_made_at_a_node_that_was_changed_there_and_deleted_here(deleter:
     other = "dev" if deleter == "main" else "main"
     run(graph, 'update P set { n: 2 } where name = "c" insert Knows { from: "d", to: "c" }', other)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("DeleteVsUpdate", "node:P", "c"), ("OrphanEdge", "edge:Knows", '["d","c"]')]
 
@@ -74,7 +74,7 @@ def test_two_rows_with_one_unique_value(graph: og.Graph) -> None:
     run(graph, 'update P set { email: "e" } where name = "a"')
     run(graph, 'update P set { email: "e" } where name = "b"', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("UniqueViolation", "node:P", "b")]
     assert "'e' is held by 'a' and 'b'" in done.conflicts[0].message
@@ -91,11 +91,40 @@ def test_a_unique_value_that_moved_from_row_to_row(graph: og.Graph) -> None:
     assert done.outcome is MergeOutcome.MERGED
 
 
+@pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
+@pytest.mark.parametrize("is_both_changed", [True, False])
+def test_a_unique_value_that_a_new_row_has_from_one_that_went(
+    source: str, into: str, is_both_changed: bool, graph: og.Graph
+) -> None:
+    run(graph, 'update P set { email: "e" } where name = "a"')
+    graph.merge("main", into="dev")
+    run(graph, 'delete P where name = "a"', "dev")
+    run(graph, 'insert P { name: "z", email: "e" }', "dev")
+    run(graph, change("P", "m", 5, name="c") if is_both_changed else change("C", "v", 5, name="x"))
+
+    done = try_merge(graph, source, into=into)
+
+    assert done.conflicts == ()
+    assert {name: one["email"] for name, one in contents(graph, into)["P"].items() if one["email"]} == {"z": "e"}
+
+
+def test_a_unique_value_of_a_row_that_went_on_one_side_and_that_both_gave_on(graph: og.Graph) -> None:
+    run(graph, 'update P set { email: "e" } where name = "a"')
+    graph.merge("main", into="dev")
+    run(graph, 'delete P where name = "a"', "dev")
+    run(graph, 'insert P { name: "z", email: "e" }', "dev")
+    run(graph, 'update P set { email: null } where name = "a" update P set { email: "e" } where name = "b"')
+
+    done = try_merge(graph, "dev", strategy="theirs")
+
+    assert [(kind, table) for kind, table, _ in kinds(done)] == [("UniqueViolation", "node:P")]
+
+
 def test_more_edges_than_a_node_may_have(graph: og.Graph) -> None:
     run(graph, 'insert Owns { from: "a", to: "x" }')
     run(graph, 'insert Owns { from: "a", to: "y" }', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("CardinalityViolation", "edge:Owns", "a")]
     assert "'a' has 2 edges (max 1)" in done.conflicts[0].message
@@ -113,7 +142,7 @@ def test_fewer_edges_than_a_node_must_have(tmp_path: Path) -> None:
     run(graph, 'delete Likes where from = "a" and to = "a"')
     run(graph, 'delete Likes where from = "a" and to = "b"', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("CardinalityViolation", "edge:Likes", "a")]
 
@@ -199,7 +228,7 @@ def test_a_rule_that_one_side_added_is_asked_of_rows_of_the_other(changer: str, 
     graph.apply_schema(SCHEMA.replace("@range(n, 0..100)", "@range(n, 0..50)"), branch=changer)
     run(graph, 'update P set { n: 60 } where name = "a"', other)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("ValueConstraintViolation", "node:P", "a")]
 
@@ -210,7 +239,7 @@ def test_values_for_a_property_that_the_other_side_dropped(changer: str, graph: 
     graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=changer, allow_drops=True)
     run(graph, 'update P set { m: 60 } where name = "a"', other)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert [(one.kind.value, one.table, one.property) for one in done.conflicts] == [
         ("SchemaDivergence", "node:P", "m")
@@ -226,7 +255,7 @@ def test_rows_of_a_type_that_the_other_side_dropped(changer: str, graph: og.Grap
     graph.apply_schema(without, branch=changer, allow_drops=True)
     run(graph, 'update C set { v: 60 } where name = "x"', other)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert [(one.kind.value, one.table) for one in done.conflicts] == [("SchemaDivergence", "node:C")]
 
@@ -235,7 +264,7 @@ def test_a_property_that_both_sides_added_and_not_alike(graph: og.Graph) -> None
     graph.apply_schema(SCHEMA.replace("v: I32?", "v: I32?  a: I32?"))
     graph.apply_schema(SCHEMA.replace("v: I32?", "v: I32?  a: String?"), branch="dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert [(one.kind.value, one.table, one.property) for one in done.conflicts] == [
         ("SchemaDivergence", "node:C", "a")
@@ -253,21 +282,6 @@ def test_a_fast_forward_brings_the_schema(graph: og.Graph) -> None:
     assert graph.snapshot().manifest.schema == graph.snapshot(branch="dev").manifest.schema
 
 
-@pytest.mark.parametrize("strategy, deleter, keeper", [("ours", "dev", "main"), ("theirs", "main", "dev")])
-def test_a_node_that_a_strategy_keeps_needs_its_edges(strategy: str, deleter: str, keeper: str, tmp_path: Path) -> None:
-    schema = "node P { name: String @key  n: I32? } node C { name: String @key } edge M: P -> C @card(1..2)"
-    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=runtime())
-    run(graph, 'insert C { name: "x" } insert P { name: "a" } insert M { from: "a", to: "x" }')
-    graph.branches.create("dev")
-    run(graph, change("P", "n", 5, name="a"), keeper)
-    run(graph, 'delete P where name = "a"', deleter)
-
-    done = graph.merge("dev", strategy=strategy)
-
-    assert kinds(done) == [("CardinalityViolation", "edge:M", "a")]
-    assert "'a' has 0 edges (min 1)" in done.conflicts[0].message
-
-
 # --- what conflicts carry ---
 
 
@@ -283,7 +297,7 @@ def test_a_unique_violation_carries_the_property_the_values_and_the_other_row(gr
     run(graph, change("P", "m", 7, name="b"))
     run(graph, 'update P set { email: null } where name = "a" update P set { email: "e" } where name = "b"', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("UniqueViolation", "node:P", "b")]
     assert values(done) == [("email", "o", "o", "e")]
@@ -298,7 +312,7 @@ def test_a_unique_violation_of_several_properties_carries_all_by_name(tmp_path: 
     run(graph, change("P", "b", 5, name="x"))
     run(graph, change("P", "b", 5, name="y"), "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert values(done) == [(None, {"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1, "b": 5})]
     assert done.conflicts[0].other_id == "x"
@@ -309,7 +323,7 @@ def test_a_cardinality_violation_carries_the_edges_of_each_state(graph: og.Graph
     run(graph, 'insert Owns { from: "a", to: "y" }', "dev")
     mine, theirs = (list(contents(graph, branch)["Owns"]) for branch in ("main", "dev"))
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert values(done) == [(None, [], mine, theirs)]
 
@@ -318,7 +332,7 @@ def test_a_value_that_breaks_a_new_rule_comes_with_its_property_and_values(graph
     graph.apply_schema(SCHEMA.replace("@range(n, 0..100)", "@range(n, 0..50)"))
     run(graph, 'update P set { n: 60 } where name = "a"', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert values(done) == [("n", 1, 1, 60)]
 
@@ -327,7 +341,7 @@ def test_an_edge_without_an_end_comes_with_where_it_leads_in_each_state(graph: o
     run(graph, 'delete P where name = "c"')
     run(graph, 'insert Knows { from: "d", to: "c" }', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert values(done) == [("to", None, None, "c")]
 
@@ -336,7 +350,7 @@ def test_schemas_that_diverge_come_with_the_declarations(graph: og.Graph) -> Non
     graph.apply_schema(SCHEMA.replace("v: I32?", 'w: I32? @rename_from("v")'))
     graph.apply_schema(SCHEMA.replace("v: I32?", 'u: I32? @rename_from("v")'), branch="dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert [one.kind.value for one in done.conflicts] == ["SchemaDivergence"]
     assert values(done)[0][1:] == ("v: I32?", 'w: I32? @rename_from("v")', 'u: I32? @rename_from("v")')
@@ -348,7 +362,7 @@ def test_values_for_a_dropped_property_come_with_its_declarations(changer: str, 
     graph.apply_schema(SCHEMA.replace("@range(n, 0..100)", "").replace("n: I32?", ""), branch=changer, allow_drops=True)
     run(graph, 'update P set { n: 60 } where name = "a"', other)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     there = "n: I32? @range(n, 0..100)"
     sides = (None, there) if changer == "main" else (there, None)

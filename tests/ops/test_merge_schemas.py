@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from crash.jobs import orphans
-from merging import SCHEMA, change, contents, kinds, new_graph, run
+from merging import SCHEMA, change, contents, kinds, new_graph, run, try_merge
 from omnigraph.ops.merge_result import MergeOutcome
 from worlds import runtime
 
@@ -119,7 +119,7 @@ def test_different_values_of_the_same_addition_are_a_conflict(graph: og.Graph) -
     run(graph, 'update P set { nick: "ay" } where name = "a"')
     run(graph, 'update P set { nick: "eh" } where name = "a"', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("DivergentUpdate", "node:P", "a")]
     assert (done.conflicts[0].ours, done.conflicts[0].theirs) == ("ay", "eh")
@@ -171,7 +171,7 @@ def test_what_one_side_dropped_and_the_other_left_alone_is_gone(graph: og.Graph)
     graph.apply_schema(NICK, branch="dev")
     run(graph, 'update P set { nick: "ay" } where name = "a"', "dev")
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert done.conflict_total == 0
     assert "m" not in contents(graph)["P"]["a"]
@@ -201,7 +201,7 @@ def test_what_one_side_dropped_and_the_other_gave_values_is_a_conflict(dropper: 
     graph.apply_schema(NICK, branch=giver)
     run(graph, 'update P set { m: 60 } where name = "a"', giver)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert [(one.kind.value, one.property) for one in done.conflicts] == [("SchemaDivergence", "m")]
     assert f"`{dropper}` dropped P.m, and `{giver}` gave it values" in done.conflicts[0].message
@@ -215,7 +215,7 @@ def test_rows_of_each_side_are_held_to_the_rules_of_the_other(ruler: str, graph:
     run(graph, 'update P set { m: 60 } where name = "a"', other)
     run(graph, 'update P set { n: 3 } where name = "b"', ruler)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("ValueConstraintViolation", "node:P", "a")]
 
@@ -231,7 +231,7 @@ def test_two_rows_of_one_side_break_a_rule_of_the_other(ruler: str, graph: og.Gr
     graph.apply_schema(RANK, branch=other)
     run(graph, 'insert P { name: "e", m: 70 } insert P { name: "f", m: 70 }', other)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert {kind for kind, *_ in kinds(done)} == {"UniqueViolation"}
 
@@ -243,7 +243,7 @@ def test_a_unique_rule_over_a_column_that_the_other_side_has_not(graph: og.Graph
     run(graph, 'update P set { n: 9 } where name = "a"', "dev")
     run(graph, 'insert P { name: "e", rank: 1 }', "dev")
 
-    done = graph.merge("dev", dry_run=True)
+    done = try_merge(graph, "dev", dry_run=True)
 
     assert done.conflict_total == 0
 
@@ -381,7 +381,7 @@ def test_a_conflict_of_schemas_leaves_no_file(graph: og.Graph) -> None:
     graph.apply_schema(SCHEMA.replace("m: I32?", "m: I32?  rank: String?"), branch="dev")
     before = files(graph)
 
-    done = graph.merge("dev")
+    done = try_merge(graph, "dev")
 
     assert kinds(done) == [("SchemaDivergence", "node:P", None)]
     assert files(graph) == before

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from merge_model import COLUMNS, Model, State
-from merging import SCHEMA, change, run
+from merge_model import COLUMNS, ENDS, Model, State, ends_of
+from merging import SCHEMA, change, run, try_merge
 from worlds import runtime
 
 STEPS = 30
@@ -97,29 +97,37 @@ class Story:
         run(self.graph, text, branch)
         self._moved(branch, state, self.heads[branch])
 
-    def _delete(self, branch: str, key: str) -> None:
-        """Delete a person, with the edges."""
+    def _delete(self, branch: str, kind: str, key: str) -> None:
+        """Delete a person or a city, with the edges."""
         state = copy.deepcopy(self.model.states[self.heads[branch]])
-        state["P"].pop(key, None)
-        for kind in ("Knows", "Owns"):
-            state[kind] = {edge: row for edge, row in state[kind].items() if key not in edge.split(">")}
-        self.log.append((branch, "delete", key))
-        run(self.graph, f'delete P where name = "{key}"', branch)
+        state[kind].pop(key, None)
+        for edge in ENDS:
+            state[edge] = {one: row for one, row in state[edge].items() if (kind, key) not in ends_of(edge, one)}
+        self.log.append((branch, "delete", kind, key))
+        run(self.graph, f'delete {kind} where name = "{key}"', branch)
         self._moved(branch, state, self.heads[branch])
 
     def _random_edit(self, branch: str) -> None:
         state, value = self.model.states[self.heads[branch]], self.random.randint(1, 3)
         name, other, city = (self.random.choice(names) for names in ("abcde", "abcde", "xy"))
-        match self.random.choice(["n", "m", "email", "delete", "knows", "owns"]):
+        match self.random.choice(["n", "m", "v", "email", "delete", "raze", "heir", "knows", "owns"]):
             case "email":
                 text = f"e{value}"
                 if text not in {row["email"] for key, row in state["P"].items() if key != name}:
                     self._edit(branch, "P", name, {"email": text})
             case "delete":
-                self._delete(branch, name)
+                self._delete(branch, "P", name)
+            case "heir" if state["P"].get(name, {}).get("email") and other not in state["P"]:
+                email = state["P"][name]["email"]
+                self._delete(branch, "P", name)
+                self._edit(branch, "P", other, {"email": email})
+            case "raze":
+                self._delete(branch, "C", city)
+            case "v":
+                self._edit(branch, "C", city, {"v": value})
             case "knows" if {name, other} <= state["P"].keys():
                 self._edit(branch, "Knows", f"{name}>{other}", {self.random.choice("wz"): value})
-            case "owns" if name in state["P"]:
+            case "owns" if name in state["P"] and city in state["C"]:
                 if not any(key.startswith(f"{name}>") and key != f"{name}>{city}" for key in state["Owns"]):
                     self._edit(branch, "Owns", f"{name}>{city}", {"w": value})
             case ("n" | "m") as column:
@@ -129,10 +137,11 @@ class Story:
 
     def _merge(self, source: str, commit: str, into: str, strategy: str | None) -> None:
         ours = self.heads[into]
-        outcomes, state = self.model.merge(ours, commit, strategy)
+        outcomes, state, restored = self.model.merge(ours, commit, strategy)
         self.log.append(("merge", source, into, strategy, outcomes))
-        done = self.graph.merge(source, into=into, strategy=strategy)
+        done = try_merge(self.graph, source, into=into, strategy=strategy)
         assert done.outcome.value in outcomes, (self.seed, done, self.log)
+        assert done.restored_edges == restored, (self.seed, done, self.log)
         if state is not None and done.commit_id is not None:
             self._moved(into, state, ours, commit)
 

@@ -15,6 +15,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.states import state_of
 from omnigraph.ops.tag import Tag, create_tag, delete_tag, list_tags
 from omnigraph.runtime import Runtime
+from omnigraph.storage.layout import BRANCHES
 from upkeep_calls import AtPoint
 from worlds import FAST
 
@@ -108,6 +109,28 @@ def test_a_name_means_one_state(session: Session) -> None:
         tag(session, "side")
     with pytest.raises(og.TagExistsError, match="has a tag `v1` already"):
         branch(session, "v1")
+
+
+def test_a_tag_that_is_made_while_a_branch_of_its_name_is_being_made_keeps_the_name(session: Session) -> None:
+    before = list(session.store.objects.list_under(BRANCHES))
+    drafting = another(session, AtPoint("branch.written", lambda: tag(session, "same")))
+
+    with pytest.raises(og.TagExistsError, match="`same`"):
+        create_branch(drafting, "same", actor="ada")
+
+    assert [one.name for one in session.branches.records()] == []
+    assert [one.name for one in list_tags(session)] == ["same"]
+    assert list(session.store.objects.list_under(BRANCHES)) == before
+
+
+def test_a_branch_that_is_made_while_a_tag_of_its_name_is_being_made_keeps_the_name(session: Session) -> None:
+    found = session.located()
+    create_branch(another(session), "same", actor="ada")
+
+    with pytest.raises(og.BranchExistsError, match="`same`"):
+        session.branches.tags.create("same", found[1], found[0], "ada")
+
+    assert list_tags(session) == []
 
 
 def test_a_tag_that_is_deleted_is_gone(session: Session) -> None:

@@ -50,11 +50,10 @@ def _merged(graph: Graph, name: str, conflicts: list[str], into: str = "main") -
     """Merge until it lands; whoever loses to another merge looks again."""
     for _ in range(ROUNDS_TO_WIN):
         try:
-            done = graph.merge(name, into=into, actor=name)
+            graph.merge(name, into=into, actor=name)
         except ConflictError as error:
             conflicts.append(str(error))
             continue
-        assert done.conflict_total == 0, done.conflicts
         return True
     return False
 

@@ -46,6 +46,23 @@ def test_an_error_of_a_server_can_be_pickled(remote: og.RemoteGraph) -> None:
     assert (type(copy), str(copy), copy.name) == (type(refused.value), str(refused.value), "nowhere")
 
 
+def test_conflicts_of_a_merge_raise_with_the_result_and_a_dry_run_returns_it(remote: og.RemoteGraph) -> None:
+    update = 'query u($a: I64) { update Person set { age: $a } where name = "Ada" }'
+    remote.branches.create("disputed")
+    remote.mutate(update, params={"a": 1}, branch="disputed")
+    remote.mutate(update, params={"a": 2})
+
+    planned = remote.merge("disputed", dry_run=True)
+    with pytest.raises(og.MergeConflictsError) as refused:
+        remote.merge("disputed")
+
+    copy = pickle.loads(pickle.dumps(refused.value))  # noqa: S301 - our own bytes
+    for result in (refused.value.result, copy.result):
+        assert (result.outcome, result.conflicts) == (og.MergeOutcome.CONFLICTS, planned.conflicts)
+        assert result.conflict_counts == {"DivergentUpdate": 1}
+    assert "1 conflict between `disputed` and `main`" in str(refused.value)
+
+
 def test_a_stored_query_is_run_by_its_name(remote: og.RemoteGraph) -> None:
     names = [one.name for one in remote.queries()]
 

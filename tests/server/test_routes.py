@@ -200,6 +200,18 @@ def test_a_load_into_a_new_branch_makes_it(served: Served) -> None:
     assert served.graph.query(ALL, branch="fresh").row_count == served.graph.query(ALL).row_count + 1
 
 
+def test_a_load_into_a_branch_that_may_be_there(served: Served) -> None:
+    line = b'{"type":"Person","data":{"name":"Olga"}}'
+    path = "/load?mode=merge&branch=maybe&from=main"
+
+    first, again = (ask(served, "POST", f"{path}&if_exists=true", role="writer", content=line) for _ in range(2))
+    status, refusal = refused(served, "POST", path, content=line)
+
+    assert (first["nodes"]["Person"]["inserted"], again["nodes"]["Person"]["unchanged"]) == (1, 1)
+    assert (status, refusal["code"]) == (409, "branch_exists")
+    assert "add `--if-exists` (`if_exists`)" in refusal["error"]
+
+
 def test_a_bad_record_is_told_with_its_line(served: Served) -> None:
     lines = b'{"type":"Person","data":{"name":"Ok"}}\n{"type":"Person","data":{"name":7}}\n'
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import omnigraph
 from omnigraph.cli.options import json_option, opened_graph, place_options
 from omnigraph.cli.render import count_of, print_json, print_text, table_text
 
@@ -53,7 +54,10 @@ def command(  # noqa: PLR0913 - its options
     Exit code: 0 when it is done or there is nothing to do, 3 when there are conflicts, or others wrote meanwhile.
     """
     graph = opened_graph(uri, store, read_only=dry_run)
-    done = graph.merge(source, into=into, strategy=strategy, actor=actor, message=message, dry_run=dry_run)
+    try:
+        done = graph.merge(source, into=into, strategy=strategy, actor=actor, message=message, dry_run=dry_run)
+    except omnigraph.MergeConflictsError as error:  # conflicts are this command's answer, on stdout
+        done = error.result
     if as_json:
         print_json({"uri": graph.uri, **done.to_json()})
     else:
@@ -75,7 +79,14 @@ def _text(done: "MergeResult") -> str:
         for one in done.tables
     ]
     numbers = ("rows before", "after", "inserted", "updated", "deleted")
-    return head + (table_text(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n")
+    told = table_text(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n"
+    return head + told + _restored(done)
+
+
+def _restored(done: "MergeResult") -> str:
+    """Name the edges that stay with nodes that one side deleted, by table."""
+    counts = [f"{count_of(count, 'edge')} of {table}" for table, count in done.restored_edges.items()]
+    return f"kept together with their nodes, which one side had deleted: {', '.join(counts)}\n" if counts else ""
 
 
 def _number(count: int | None) -> str:

@@ -53,6 +53,7 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 @click.option("--map", "columns", multiple=True, metavar="TYPE.PROPERTY=COLUMN", help="A column with another name.")
 @branch_option
 @click.option("--from", "source", metavar="BRANCH", help="Make --branch from this one first.")
+@click.option("--if-exists", is_flag=True, help="With --from: if --branch is there already, load into it as it is.")
 @click.option(
     "--on-error", default=FAIL, show_default=True, metavar="fail|DIR", help="Load nothing, or put bad records into DIR."
 )
@@ -77,6 +78,7 @@ def command(  # noqa: PLR0913 - one argument per option
     columns: tuple[str, ...],
     branch: str,
     source: str | None,
+    if_exists: bool,
     on_error: str,
     max_errors: int | None,
     dry_run: bool,
@@ -94,13 +96,16 @@ def command(  # noqa: PLR0913 - one argument per option
     --data takes graph JSONL, one node or edge a line; `-` as the file is stdin. --node and --edge take files of one
     type: Parquet, CSV, ORC, or JSONL with one object of properties a line. Columns are found by name, or by --map.
     Either everything is loaded or nothing. With --on-error DIR, bad records and the reasons go to DIR, and the others
-    are loaded. With --from, the branch is made for the load, and is not there if the load fails.
+    are loaded. With --from, the branch is made for the load, and is not there if the load fails; a branch that is there
+    already is refused, or used as it is with --if-exists.
     Spark takes very large input where it is installed; --engine and --master choose otherwise.
     """
     if not (data or nodes or edges):
         _refuse("name what to load: --data FILE, --node TYPE=PATH or --edge TYPE=PATH")
     if max_errors is not None and on_error == FAIL:
         _refuse("--max-errors goes with --on-error DIR")
+    if if_exists and source is None:
+        _refuse("--if-exists goes with --from BRANCH; without it the branch has to be there")
     if master is not None and engine == "local":
         _refuse("--master is for Spark: leave out --engine local")
     target = chosen_place(uri, store)
@@ -124,6 +129,7 @@ def command(  # noqa: PLR0913 - one argument per option
                 map=_columns(columns),
                 branch=branch,
                 from_=source,
+                if_exists=if_exists,
                 actor=actor,
                 message=message,
                 idempotency_key=idempotency_key,

@@ -67,11 +67,17 @@ class BranchExistsError(OmnigraphError):
     kind = Kind.CONFLICT
     code = "branch_exists"
 
-    def __init__(self, name: str, existing: str) -> None:
-        super().__init__(name, existing)
+    def __init__(self, name: str, existing: str, is_for_load: bool = False) -> None:
+        super().__init__(name, existing, is_for_load)
         self.name, self.existing = name, existing
+        self._is_for_load = is_for_load
 
     def __str__(self) -> str:
+        if self.name == self.existing and self._is_for_load:
+            return (
+                f"the graph has a branch `{self.name}` already; to load into it leave out `--from`, or add"
+                " `--if-exists` (`if_exists`), which makes the branch only if there is none; or choose another name"
+            )
         if self.name == self.existing:
             return (
                 f"the graph has a branch `{self.name}` already; choose another name,"

@@ -68,7 +68,7 @@ class CommitPlan:
     affected: tuple[int, int] | None = None
     """How many nodes and edges a mutation changed, to be kept with the commit."""
     summary: Mapping[str, Mapping[str, int]] | None = None
-    """What a load did to each type, to be kept with the commit."""
+    """What a load did to each type, or which edges a merge restored, to be kept with the commit."""
 
     epoch: int | None = None
     """The last cleanup before anything was read that the plan relies on, if that was earlier than its base."""

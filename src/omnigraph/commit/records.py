@@ -81,7 +81,10 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     affected_edges: int | None = None
     """What a mutation answered, so that a repeated one can answer the same; None for other operations."""
     summary: Mapping[str, Mapping[str, int]] | None = None
-    """What a load answered: by type, how many rows were read, inserted, updated and so on."""
+    """What a load answered: by type, how many rows were read, inserted, updated and so on.
+
+    Of a merge: by the location of a table, how many of its edges were restored with their nodes.
+    """
     purged: tuple[Purge, ...] = ()
     """What a change of the schema dropped for good, from the branch's earlier states too."""
 

@@ -17,7 +17,7 @@ from omnigraph.graph.spark_door import distributed, reader_for, spark_room
 from omnigraph.graph.texts import parameters, query_source
 from omnigraph.graph.upkeep import UpkeepVerbs
 from omnigraph.lang.source import Source
-from omnigraph.ops.arguments import BadArgumentError, check_max_errors, check_text, chosen
+from omnigraph.ops.arguments import BadArgumentError, check_if_exists, check_max_errors, check_text, chosen
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
@@ -265,6 +265,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         map: Mapping[str, str] | None = None,
         branch: str = "main",
         from_: str | None = None,
+        if_exists: bool = False,
         actor: str = "anonymous",
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -287,6 +288,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             map: Which column holds a property, where their names differ: `{"Person.name": "full_name"}`.
             branch: The branch to load into.
             from_: The branch to make it from first; then it must not be there yet, and is not if the load fails.
+            if_exists: With `from_`: load into `branch` as it is if it is there already.
             actor: Who the commit is by.
             message: A message to keep with the commit.
             idempotency_key: With a key that a commit of this actor already has, nothing is done and the answer is what
@@ -309,6 +311,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
+        check_if_exists(if_exists, has_source=from_ is not None)
         call = verbs.load.LoadCall(
             input=verbs.load_arguments.load_input(data, nodes, edges, map),
             mode=chosen("mode", verbs.load.LoadMode, mode),
@@ -322,7 +325,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         )
         reader = reader_for(chosen("engine", Engine, engine), master)
         if from_ is not None:
-            return verbs.load_branch.load_on_new_branch(self._session, call, branch=branch, source=from_, reader=reader)
+            return verbs.load_branch.load_on_new_branch(
+                self._session, call, branch=branch, source=from_, uses_existing=if_exists, reader=reader
+            )
         return verbs.load.load(self._session.on(branch), call, reader)
 
     def export(  # noqa: PLR0913 - all but the target by name

@@ -184,10 +184,12 @@ class HistoryVerbs:
         """Bring to a branch what another one has done since the two parted, in one commit with two parents.
 
         Rows are told apart by their ids, and merged property by property. What the two don't agree about, or break
-        together, is listed in the result's `conflicts`; then nothing is published. `strategy` settles rows that both
-        changed: with `ours` the target's word counts, with `theirs` the source's. Merging again does nothing.
+        together, is a conflict; then nothing is published. `strategy` settles rows that both changed: with `ours` the
+        target's word counts, with `theirs` the source's. Merging again does nothing. With `dry_run` nothing is
+        published either way, and the result lists the conflicts.
 
         Raises:
+            MergeConflictsError: There are conflicts; the error's `result` lists them.
             BadArgumentError: The two are one branch, or there is no such strategy.
             BranchMissingError, BranchGoneError: One of the branches is not there, or not any more.
             MergeBaseGoneError, MergeBaseDroppedError: What the two have in common can't be told any more: its commits

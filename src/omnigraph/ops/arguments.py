@@ -96,3 +96,15 @@ def check_max_errors(max_errors: object, *, has_directory: bool) -> None:
         raise BadArgumentError(
             "max_errors", str(max_errors), "without `on_error`, a directory, the first bad record fails the load"
         )
+
+
+def check_if_exists(if_exists: object, *, has_source: bool) -> None:
+    """Check that `if_exists` is a truth value, and is set only for a branch that a load makes.
+
+    Raises:
+        BadArgumentError: It is not.
+    """
+    if not isinstance(if_exists, bool):
+        raise BadArgumentError("if_exists", shown(if_exists), "it is True or False")
+    if if_exists and not has_source:
+        raise BadArgumentError("if_exists", "True", "it goes with `from_`; without that the branch has to be there")

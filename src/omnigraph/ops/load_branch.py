@@ -16,12 +16,19 @@ from omnigraph.storage.objects import StoreUnavailableError
 
 
 def load_on_new_branch(
-    session: Session, call: LoadCall, *, branch: str, source: str, reader: Reader = read_here
+    session: Session,
+    call: LoadCall,
+    *,
+    branch: str,
+    source: str,
+    uses_existing: bool = False,
+    reader: Reader = read_here,
 ) -> LoadResult:
     """Make `branch` from the newest state of `source` and load into it.
 
     When the load fails there is no branch; when it changes nothing there is one without a commit of its own. A repeated
-    call with its idempotency key finds what it did before.
+    call with its idempotency key finds what it did before. With `uses_existing`, a branch of that name is loaded into
+    as it is, whatever it was made from.
 
     Raises:
         What `load` raises, and:
@@ -29,10 +36,19 @@ def load_on_new_branch(
         BranchMissingError: There is no branch `source`.
     """
     session.allow(Action.READ, source)
-    session.allow(Action.BRANCH_CREATE, branch)
     session.allow(Action.CHANGE, branch, signed=call.actor)
-    session.check_writable()
     check_branch_name(branch)
+    if uses_existing and any(one.name == branch for one in session.branches.records()):
+        return load(session.on(branch), call, reader)
+    session.allow(Action.BRANCH_CREATE, branch)
+    session.check_writable()
+    try:
+        return _load_on_draft(session, call, branch, source, reader)
+    except BranchExistsError as error:
+        raise BranchExistsError(error.name, error.existing, True) from None
+
+
+def _load_on_draft(session: Session, call: LoadCall, branch: str, source: str, reader: Reader) -> LoadResult:
     if call.is_dry_run:
         session.branches.check_name(branch)
         return replace(load(session.on(source), call, reader), branch=branch)

@@ -1,7 +1,7 @@
 """Merge a branch into another: three-way, by id and property, in one commit with two parents or not at all."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
@@ -24,7 +24,7 @@ from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot,
 from omnigraph.engine.view import View
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.arguments import BadArgumentError
-from omnigraph.ops.merge_result import MergeOutcome, MergeResult, Strategy, TableMerge
+from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, stage_writes
@@ -66,6 +66,8 @@ class _Drawn:
     """The tables to which rows are brought, or whose columns change."""
     starts: SnapshotTables
     """The versions that rows are brought to."""
+    restored: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """By key, where a table is and how many edges of it stay with nodes that one side deleted."""
 
     @property
     def is_empty(self) -> bool:
@@ -74,12 +76,13 @@ class _Drawn:
 
 
 def merge(session: Session, call: MergeCall) -> MergeResult:
-    """Bring to a branch what another one has done since the two parted. With conflicts, nothing is published.
+    """Bring to a branch what another one has done since the two parted.
 
     What is merged is the source as it is now, whatever is written to it meanwhile. When the target is written to
-    meanwhile, the merge is made again. Merging again what was merged does nothing.
+    meanwhile, the merge is made again. Merging again what was merged does nothing. A dry run returns conflicts.
 
     Raises:
+        MergeConflictsError: The two don't agree, or break the schema together. Nothing is published.
         BadArgumentError: A branch can't be merged into itself.
         BranchMissingError, BranchGoneError: One of the two is not there, or not any more.
         MergeBaseGoneError, MergeBaseDroppedError: What the two have in common can't be told any more: its commits are
@@ -94,6 +97,14 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
     if not call.is_dry_run:
         session.check_writable()
         check_signature(call.actor, call.message, None)
+    done = _merge_until_published(session, call)
+    if done.conflict_total and not call.is_dry_run:
+        raise MergeConflictsError(done)
+    return done
+
+
+def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
+    """Merge again from the new state as long as others write tables that the result depends on, a few times."""
     source, target = session.on(call.source), session.on(call.into)
     newest = source.head()
     theirs = Tip(source.log, newest)  # its log only now: the name may have been used anew
@@ -235,7 +246,8 @@ class _Merge:
         }
         starts = SnapshotTables(self.session.handles, merged_snapshot(sides, tables))
         written = [one for one in tables if one.has_rows or one.columns is not None]
-        return _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
+        drawn = _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
+        return replace(drawn, restored={one.key: (one.pin.path, one.restored) for one in tables if one.restored})
 
     def _requirements(self, drawn: _Drawn, catalog: Catalog) -> tuple[TableUnchanged, ...]:
         """The target's tables that the result depends on: those that change, and the other ends of their edges.
@@ -256,7 +268,7 @@ class _Merge:
     def _publish(self, outcome: MergeOutcome, drawn: _Drawn, plan: CommitPlan) -> MergeResult:
         tables = _told(self.head.snapshot.manifest, drawn)
         if self.call.is_dry_run:
-            return self._result(outcome, tables=tables)
+            return self._result(outcome, tables=tables, restored=drawn.restored)
         session, head = self.session, self.head
         armed: Armed | None = None
         made: tuple[str, ...] = ()
@@ -277,10 +289,11 @@ class _Merge:
             schema=drawn.schema,
             merged_parent=self.theirs.commit.id,
             merged_from=self.ancestry.place_of_theirs(),
+            summary={path: {"restored": count} for path, count in drawn.restored.values()} or None,
             epoch=self.theirs.head.snapshot.manifest.floor.epoch,
         )
         done = publish(session.log, session.handles, plan, armed)
-        return self._result(outcome, commit_id=done.commit.id, tables=tables)
+        return self._result(outcome, commit_id=done.commit.id, tables=tables, restored=drawn.restored)
 
     def _reshaped(self, drawn: _Drawn, armed: Armed) -> tuple[_Drawn, tuple[str, ...]]:
         """The same with versions that have the merged state's columns, and the files of these versions."""
@@ -326,6 +339,7 @@ class _Merge:
         *,
         commit_id: str | None = None,
         tables: tuple[TableMerge, ...] = (),
+        restored: Mapping[str, tuple[str, int]] | None = None,
         conflicts: Conflicts | None = None,
     ) -> MergeResult:
         found = conflicts or Conflicts()
@@ -340,6 +354,7 @@ class _Merge:
             tables=tables,
             conflicts=tuple(found.shown),
             conflict_counts={kind.value: count for kind, count in found.counts.items()},
+            restored_edges={key: count for key, (_, count) in (restored or {}).items()},
         )
 
 
@@ -350,10 +365,16 @@ def _bases(ancestry: Ancestry) -> dict[str, Tip]:
 
 
 def _written(commits: Collection[Commit] | None) -> frozenset[str] | None:
-    """The locations of the tables that these commits changed; maintenance changes nothing. None: any may be."""
+    """The locations of the tables that these commits changed; maintenance changes nothing. None: any may be.
+
+    A merge that restored edges may have left their table at the version that it had. As against the merged branch,
+    which had deleted them and may be the base now, that is a change.
+    """
     if commits is None:
         return None
-    return frozenset(change.path for one in commits if not one.is_maintenance for change in one.changes)
+    news = [one for one in commits if not one.is_maintenance]
+    restored = [path for one in news if one.operation == OPERATION for path in one.summary or ()]
+    return frozenset([*restored, *(change.path for one in news for change in one.changes)])
 
 
 def _registered(record: TableRecord, type_: AnyType) -> TableRecord:

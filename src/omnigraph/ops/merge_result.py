@@ -1,10 +1,11 @@
 """What a merge says of itself, to every door."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.engine.merging.conflicts import Conflict
+from omnigraph.errors import Kind, OmnigraphError
 
 
 class MergeOutcome(Enum):
@@ -72,6 +73,8 @@ class MergeResult:
     conflicts: tuple[Conflict, ...] = ()
     conflict_counts: Mapping[str, int]
     """By kind, how many conflicts there are."""
+    restored_edges: Mapping[str, int] = field(default_factory=dict)
+    """By table, how many edges stay with a node that `strategy` keeps, although the other side deleted both."""
 
     @property
     def conflict_total(self) -> int:
@@ -89,9 +92,31 @@ class MergeResult:
             "commit_id": self.commit_id,
             "dry_run": self.is_dry_run,
             "tables": [table.to_json() for table in self.tables],
+            "restored_edges": dict(self.restored_edges),
             "conflicts": {
                 "total": self.conflict_total,
                 "kinds": dict(self.conflict_counts),
                 "shown": [conflict.to_json() for conflict in self.conflicts],
             },
         }
+
+
+class MergeConflictsError(OmnigraphError):
+    """Two branches don't agree, or break the schema together, so nothing was merged; `result` lists the conflicts."""
+
+    kind = Kind.CONFLICT
+    code = "merge_conflicts"
+
+    def __init__(self, result: MergeResult) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def facts(self) -> dict[str, object]:
+        """Return the first conflicts, and the result as JSON."""
+        return {"conflicts": [one.to_json() for one in self.result.conflicts], "merge": self.result.to_json()}
+
+    def __str__(self) -> str:
+        total = self.result.conflict_total
+        count = "1 conflict" if total == 1 else f"{total} conflicts"
+        first = self.result.conflicts[0].message
+        return f"{count} between `{self.result.source}` and `{self.result.into}`: nothing was merged. First: {first}"

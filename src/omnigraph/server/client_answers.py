@@ -162,4 +162,5 @@ def merged(said: Mapping[str, Any]) -> MergeResult:
         tables=tuple(TableMerge(**one) for one in said["tables"]),
         conflicts=tuple(Conflict(**{**one, "kind": ConflictKind(one["kind"])}) for one in conflicts["shown"]),
         conflict_counts=dict(conflicts["kinds"]),
+        restored_edges=dict(said["restored_edges"]),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.errors import (
@@ -15,7 +15,7 @@ from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.load_arguments import GraphData, load_input
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.load_inputs import GraphLines, expand_inputs
-from omnigraph.ops.merge_result import MergeResult, Strategy
+from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, Strategy
 from omnigraph.ops.mutate import MutationResult
 from omnigraph.ops.schema_apply import SchemaResult
 from omnigraph.ops.session import ANONYMOUS
@@ -78,13 +78,14 @@ class RemoteWrites:
         }
         return answers.mutation(self._calls.post(f"queries{path_of(name)}", body))
 
-    def load(
+    def load(  # noqa: PLR0913 - all but the data by name
         self,
         data: GraphData | bytes | None = None,
         *,
         mode: LoadMode | str,
         branch: str = "main",
         from_: str | None = None,
+        if_exists: bool = False,
         actor: str = ANONYMOUS,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -106,6 +107,7 @@ class RemoteWrites:
             "mode": mode.value if isinstance(mode, LoadMode) else mode,
             "branch": branch,
             "from": from_,
+            "if_exists": "true" if if_exists else None,
             "message": message,
             "idempotency_key": idempotency_key,
             "dry_run": "true" if dry_run else None,
@@ -128,17 +130,15 @@ class RemoteWrites:
         message: str | None = None,
         dry_run: bool = False,
     ) -> MergeResult:
-        """Bring to a branch what another one has done; see `Graph.merge`. With conflicts, the result lists them."""
+        """Bring to a branch what another one has done; see `Graph.merge`."""
         check_actor(actor)
         named = strategy.value if isinstance(strategy, Strategy) else strategy
         body = {"source": source, "into": into, "strategy": named, "message": message, "dry_run": dry_run}
         try:
             return answers.merged(self._calls.post("merge", body))
-        except OmnigraphError as error:
-            said = getattr(error, "merge", None)  # of the 409 that tells of conflicts
-            if said is None:
-                raise
-            return answers.merged(said)
+        except MergeConflictsError as error:
+            said = cast("Mapping[str, Any]", error.facts()["merge"])
+            raise MergeConflictsError(answers.merged(said)) from None
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False

@@ -16,7 +16,7 @@ from omnigraph.engine.result import Result
 from omnigraph.engine.result_files import json_objects
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
-from omnigraph.ops.merge_result import MergeResult
+from omnigraph.ops.merge_result import MergeConflictsError, MergeResult
 from omnigraph.policy import Action, Actor
 from omnigraph.server.answers import within
 from omnigraph.server.asked import branch_of, check_text, instant_of
@@ -316,20 +316,20 @@ async def delete_branch(caller: Caller, given: DeleteBranchArguments) -> Told:
 async def merge(caller: Caller, given: MergeArguments) -> Told:
     """Bring to a branch what another one has done since they parted; with conflicts nothing is done."""
     graph = caller.graph(Action.BRANCH_MERGE, given.into, read=given.source)
-    done = await caller.write(
-        partial(
-            graph.merge,
-            given.source,
-            into=given.into,
-            strategy=given.strategy,
-            message=given.message,
-            dry_run=given.dry_run,
-        )
+    call = partial(
+        graph.merge,
+        given.source,
+        into=given.into,
+        strategy=given.strategy,
+        message=given.message,
+        dry_run=given.dry_run,
     )
+    try:
+        done = await caller.write(call)
+    except MergeConflictsError as error:
+        return _conflicts(caller, error.result)
     caller.service.committed(caller.request, "merge", done.commit_id)
-    if not done.conflict_total or given.dry_run:
-        return Told.of(done.to_json())
-    return _conflicts(caller, done)
+    return Told.of(done.to_json())
 
 
 def _conflicts(caller: Caller, done: MergeResult) -> Told:

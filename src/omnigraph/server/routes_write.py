@@ -37,6 +37,7 @@ router = APIRouter()
 
 Mode = Annotated[str, Query(description="append, merge or overwrite.", max_length=16)]
 Branch = Annotated[str, Query(description="The branch to load into.", max_length=256)]
+IfExists = Annotated[bool, Query(description="With `from`: load into the branch as it is, if it is there already.")]
 From = Annotated[str | None, Query(alias="from", description="Make the branch from this one first.", max_length=256)]
 Text = Annotated[str | None, Query(max_length=16_384)]
 
@@ -76,12 +77,14 @@ async def answer_mutation(
 
 
 @router.post("/graphs/{graph}/load", **described(LoadAnswer, takes_lines=True, can_conflict=True))
-async def load(
+async def load(  # noqa: PLR0913 - the parameters of the route
     request: Request,
     graph: GraphId,
     mode: Mode,
+    *,
     branch: Branch = "main",
     from_: From = None,
+    if_exists: IfExists = False,
     message: Text = None,
     idempotency_key: Text = None,
     dry_run: bool = False,
@@ -104,6 +107,7 @@ async def load(
                 mode=mode,
                 branch=branch,
                 from_=from_,
+                if_exists=if_exists,
                 message=message,
                 idempotency_key=idempotency_key,
                 dry_run=dry_run,
@@ -154,20 +158,7 @@ async def merge(request: Request, graph: GraphId) -> Response:
         ),
     )
     service.committed(request, "merge", done.commit_id)
-    if not done.conflict_total or body.dry_run:
-        return answer(done.to_json())
-    exchange = exchange_of(request)
-    exchange.code = "merge_conflicts"
-    service.metrics.count("omnigraph_conflicts_total", graph=graph)
-    refused: dict[str, object] = {
-        "error": f"{done.conflict_total} conflicts between `{body.source}` and `{body.into}`: nothing was merged",
-        "code": exchange.code,
-        "kind": "conflict",
-        "request_id": exchange.id,
-        "conflicts": [one.to_json() for one in done.conflicts],
-        "merge": done.to_json(),
-    }
-    return answer(refused, 409)
+    return answer(done.to_json())
 
 
 @router.post("/graphs/{graph}/schema/plan", **described(PlanAnswer, body=PlanBody))

@@ -315,6 +315,7 @@ class MergeAnswer(msgspec.Struct, kw_only=True):
     commit_id: str | None
     dry_run: bool
     tables: list[dict[str, Any]]
+    restored_edges: dict[str, int]
     conflicts: dict[str, Any]
 
 

@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 from omnigraph.commit.dropped import DataDroppedError
 from omnigraph.engine.differences import Differences
 from omnigraph.engine.merging.blobs import Holders
+from omnigraph.engine.merging.restoring import EndNodes, find_restorable, undelete
 from omnigraph.engine.merging.sides import TAKEN, Shape, SideChanges, Version, all_new, changes_of, column_in
 from omnigraph.engine.merging.three_way import Prefer, SameBlobs, three_way
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import REFERENCE
 from omnigraph.engine.writing.pending import pending_schema
-from omnigraph.schema.arrow import ID
-from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.column_sets import Mask, are_equal, is_among, one_array, places_among
 
 
@@ -97,18 +98,62 @@ class Bases:
             return first
         if ground.below is not None:
             with suppress(DataDroppedError):  # then what they have grown from can't be told any more
-                return self._merged(type_, self.table(ground.below, type_), first, second)
+                return self._merged(type_, ground, self.table(ground.below, type_), first, second)
         changes = self.changes(type_, first, BaseTable(version=second), holder=self._holder(second))
         put = pa.concat_tables([changes.inserted, changes.after])
         return self._joined(type_, first, [(put.slice(0, 0), changes.deleted.slice(0, 0)), (put, changes.deleted)])
 
-    def _merged(self, type_: AnyType, below: BaseTable | None, first: BaseTable, second: Version) -> BaseTable:
+    def _merged(
+        self, type_: AnyType, ground: Crossed, below: BaseTable | None, first: BaseTable, second: Version
+    ) -> BaseTable:
         """Two as one. What depends on which of them is preferred is not known."""
-        sides = (first, BaseTable(version=second))
-        mine, theirs = (self.changes(type_, below, one, holder=self._holder(one.version)) for one in sides)
+        mine, theirs = self._both_changes(type_, below, first, second)
         same = self._blobs(type_).same
-        both = [three_way(type_, mine, theirs, prefer=prefer, same_blobs=same) for prefer in _EITHER]
-        return self._joined(type_, first, [(one.put, one.deleted) for one in both])
+        ways = []
+        for prefer in _EITHER:
+            kept, taken = mine, theirs
+            if below is not None and isinstance(type_, EdgeType):
+                deleted = (theirs if prefer == "kept" else mine).deleted
+                ids = self._restorable(type_, ground, below, prefer, deleted)
+                if prefer == "kept":
+                    taken, _ = undelete(mine, theirs, ids)
+                else:
+                    kept, left = undelete(theirs, mine, ids)
+                    rows = second.table.matching(ID, left, second.table.schema.names)
+                    back = Shape(type_, second, self._holder(second)).rows(rows)
+                    taken = replace(theirs, inserted=pa.concat_tables([theirs.inserted, back]))
+            way = three_way(type_, kept, taken, prefer=prefer, same_blobs=same)
+            ways.append((way.put, way.deleted))
+        return self._joined(type_, first, ways)
+
+    def _both_changes(
+        self, type_: AnyType, below: BaseTable | None, first: BaseTable, second: Version
+    ) -> tuple[SideChanges, SideChanges]:
+        """Return what two states have done to a table that both have grown from."""
+        mine, theirs = (
+            self.changes(type_, below, one, holder=self._holder(one.version))
+            for one in (first, BaseTable(version=second))
+        )
+        return mine, theirs
+
+    def _restorable(
+        self, edge: EdgeType, ground: Crossed, below: BaseTable, prefer: Prefer, deleted: pa.Array
+    ) -> pa.Array:
+        """Return those of some deleted edges that stay with their nodes when one of two states is preferred."""
+        twin = self._version(ground.second, edge)
+        if twin is None or ground.below is None or not isinstance(twin.type, EdgeType) or not len(deleted):
+            return deleted.slice(0, 0)
+        nodes = {}
+        for column, name in ((SRC, twin.type.source), (DST, twin.type.target)):
+            node = ground.second.catalog.nodes[name]
+            first, second = self.table(ground.first, node), self._version(ground.second, node)
+            if first is None or second is None:
+                return deleted.slice(0, 0)
+            changes = self._both_changes(node, self.table(ground.below, node), first, second)
+            keeper, deleter = changes if prefer == "kept" else changes[::-1]
+            is_spared = is_among(deleter.deleted, keeper.after.column(ID))
+            nodes[column] = EndNodes(spared=deleter.deleted.filter(pa.array(is_spared)), deleted=deleter.deleted)
+        return find_restorable(self.rows(edge, below, deleted), nodes)
 
     def changes(self, type_: AnyType, base: BaseTable | None, after: BaseTable, *, holder: int | None) -> SideChanges:
         """What a table has changed, its blobs as those of `holder`. Where the base is not known, that is everything."""

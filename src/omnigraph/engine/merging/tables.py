@@ -1,20 +1,22 @@
 """From three states to one: table by table whose version is the merged one, and what has to be done to it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.records import Pin, Snapshot
-from omnigraph.engine.differences import Differences, differences
+from omnigraph.engine.differences import Differences, differences, rows_at
 from omnigraph.engine.merging.blobs import Holders
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, value_text
 from omnigraph.engine.merging.crossing import Bases, BaseTable, Crossed
 from omnigraph.engine.merging.places import addresses_of, replaced_ids, rows_of
+from omnigraph.engine.merging.restoring import EndNodes, find_restorable, undelete
 from omnigraph.engine.merging.schemas import Side, dropped_but_changed, lost_property, rules_differ, types_of
 from omnigraph.engine.merging.sides import (
     TAKEN,
+    Shape,
     SideChanges,
     Version,
     fills_of,
@@ -25,7 +27,7 @@ from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, three_wa
 from omnigraph.engine.migrating.changes import TypeChange
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import quoted
-from omnigraph.schema.arrow import ID, SRC
+from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import is_among, one_array
@@ -59,6 +61,8 @@ class MergedTable:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    restored: int = 0
+    """Of edges: how many stay, although one side deleted them, because a node at their end does."""
 
     @property
     def key(self) -> str:
@@ -154,6 +158,17 @@ class Sides:
         changes = self._own_changes(side, type_)
         return bool(changes.inserted.num_rows or changes.after.num_rows or len(changes.deleted))
 
+    def deleted_rows(self, side: Side, type_: AnyType, columns: Sequence[str]) -> pa.Table:
+        """Return the id, or the id and ends, of the base's rows that a side deleted."""
+        base, after = self.base_table(type_), self.version(self.view(side), type_)
+        if base is None or after is None or not self.has_changed(side, type_):
+            return pa.table({name: pa.array([], pa.string()) for name in columns})
+        if base.rows is None:
+            found = self.differences(type_, base.version, after)
+            return rows_at(base.version.table, found.deleted, columns)
+        deleted = self.changes(type_, base, side, holder=None).deleted
+        return self.rows_of(type_, base, deleted).select(columns)
+
     def rows_of(self, type_: AnyType, table: BaseTable, ids: pa.Array) -> pa.Table:
         """Some rows of a table, by their ids, as far as it has them; what is not known of them is null."""
         return self._tables.rows(type_, table, ids)
@@ -202,27 +217,51 @@ def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
             if gone.identity not in identities and sides.has_news(side, gone):
                 told = dropped_but_changed(gone, sides.names[sides.other(side)], sides.names[side], sides.catalogs)
                 conflicts.add(told.kind, [told], 1)
-    return [_merged(sides, type_, conflicts) for type_ in types_of(sides.catalog)]
+    nodes = [_merged(sides, node, conflicts) for node in sides.catalog.nodes.values()]
+    spared = {one.type.name: one.rows.spared for one in nodes if one.rows is not None and len(one.rows.spared)}
+    edges = sides.catalog.edges.values()
+    return [*nodes, *(_merged(sides, edge, conflicts, _edges_of_spared(sides, edge, spared)) for edge in edges)]
 
 
 _SIDES: tuple[Side, Side] = ("ours", "theirs")
 
 
-def _merged(sides: Sides, type_: AnyType, conflicts: Conflicts) -> MergedTable:
+def _edges_of_spared(sides: Sides, edge: EdgeType, spared: Mapping[str, pa.Array]) -> pa.Array:
+    """Return the ids of edges that one side deleted with a node that the other one changed and the strategy keeps."""
+    ends = {SRC: edge.source, DST: edge.target}
+    nothing = pa.array([], pa.string())
+    if sides.strategy is None or not any(name in spared for name in ends.values()):
+        return nothing
+    deleter = sides.other(sides.strategy)
+    nodes = {
+        column: EndNodes(
+            spared=spared.get(name, nothing),
+            deleted=one_array(sides.deleted_rows(deleter, sides.catalog.nodes[name], [ID]).column(ID)),
+        )
+        for column, name in ends.items()
+    }
+    return find_restorable(sides.deleted_rows(deleter, edge, [ID, SRC, DST]), nodes)
+
+
+def _merged(sides: Sides, type_: AnyType, conflicts: Conflicts, restorable: pa.Array | None = None) -> MergedTable:
+    """Return one table of the merged state; `restorable` are ids of rows that stay although one side deleted them."""
     ours, theirs = (sides.version(sides.view(side), type_) for side in _SIDES)
     if ours is None or theirs is None:
         return _whole(sides, type_, "theirs" if ours is None else "ours")
-    if _is_same(ours, theirs) or not (sides.has_changed("theirs", type_) or _is_to_check(sides, type_, "ours")):
+    # A version that lacks edges of nodes that are kept is not adopted as it is.
+    restores = restorable is not None and len(restorable) > 0
+    is_settled = not (restores or sides.has_changed("theirs", type_) or _is_to_check(sides, type_, "ours"))
+    if _is_same(ours, theirs) or is_settled:
         return _whole(sides, type_, "ours")
     base = sides.base_table(type_)
     # Ours may have been compacted and indexed since, and nothing else: rows are brought to it, so that this stays.
     is_base = base is not None and base.rows is None and _is_same(base.version, ours)
-    if is_base and not _is_to_check(sides, type_, "theirs"):
+    if is_base and not restores and not _is_to_check(sides, type_, "theirs"):
         return _whole(sides, type_, "theirs")
     fitting: list[Side] = [
         side for side, one in zip(_SIDES, (ours, theirs), strict=True) if _columns(one.type, type_) is None
     ]
-    return _by_rows(sides, type_, base, fitting[0] if fitting else "ours", conflicts)
+    return _by_rows(sides, type_, base, fitting[0] if fitting else "ours", conflicts, restorable)
 
 
 def _is_to_check(sides: Sides, type_: AnyType, side: Side) -> bool:
@@ -251,7 +290,14 @@ def _pin(sides: Sides, version: Version, side: Side) -> Pin:
     return sides.view(side).snapshot.pin(version.type.table_key)
 
 
-def _by_rows(sides: Sides, type_: AnyType, together: BaseTable | None, side: Side, conflicts: Conflicts) -> MergedTable:
+def _by_rows(
+    sides: Sides,
+    type_: AnyType,
+    together: BaseTable | None,
+    side: Side,
+    conflicts: Conflicts,
+    restorable: pa.Array | None,
+) -> MergedTable:
     """The version of one side, with what the other one changed."""
     other = sides.other(side)
     # Where rows lay in a base that is several is not known: they are looked up.
@@ -267,6 +313,16 @@ def _by_rows(sides: Sides, type_: AnyType, together: BaseTable | None, side: Sid
     prefer: Prefer | None = None if sides.strategy is None else "kept" if sides.strategy == side else "taken"
     tables = Holders(type_, {None: kept, TAKEN: taken})
     found = [None if base is None else _found(sides, type_, base, one) for one in (side, other)]
+    restored = no_changes(type_).inserted
+    if restorable is not None and len(restorable):
+        if prefer == "kept":
+            theirs, ids = undelete(mine, theirs, restorable)
+            restored = Shape(type_, kept, None).rows(rows_of(kept, ids, addresses_of(ids, base, kept, *found)))
+        else:  # the version lacks them, so they come like inserted rows
+            mine, ids = undelete(theirs, mine, restorable)
+            stored = rows_of(taken, ids, addresses_of(ids, base, taken, *reversed(found)))
+            restored = Shape(type_, taken, TAKEN).rows(stored)
+            theirs = replace(theirs, inserted=pa.concat_tables([theirs.inserted, restored]))
 
     def rows_there(ids: pa.Array) -> pa.Table:
         there = ids.filter(pa.array(~is_among(ids, mine.deleted)))
@@ -288,11 +344,14 @@ def _by_rows(sides: Sides, type_: AnyType, together: BaseTable | None, side: Sid
         bytes=tables,
         replaced=replaced,
         addresses=addresses_of(replaced, base, kept, *found),
-        checked=_unchecked(mine, rows, is_all=is_to_check),
+        checked=pa.concat_tables(
+            [_unchecked(mine, rows, is_all=is_to_check), *([restored] if prefer == "kept" else [])]
+        ),
         bereft=_bereft(type_, mine, theirs, taken) if is_to_check else None,
         inserted=inserted,
         updated=rows.put.num_rows - inserted,
         deleted=len(rows.deleted),
+        restored=restored.num_rows,
     )
 
 

@@ -46,7 +46,7 @@ class RowMerge:
     deleted: pa.Array
     clashes: tuple[Clash, ...]
     spared: pa.Array
-    """The ids of rows that stay although the other side deleted them, because the kept side is preferred."""
+    """The ids of rows that stay although one side deleted them, because the preferred side changed them."""
     disputed: pa.Array
     """The ids of rows that the kept side has changed and the other one deleted, where none is preferred: a clash."""
 
@@ -68,11 +68,14 @@ def three_way(
     put = [*merge.inserts(), *merge.updates()]
     deleted = merge.deletes()
     changed = taken.deleted.filter(pa.array(is_among(taken.deleted, kept.after.column(ID))))
+    spared = changed if prefer == "kept" else changed.slice(0, 0)
+    if prefer == "taken":
+        spared = kept.deleted.filter(pa.array(is_among(kept.deleted, taken.after.column(ID))))
     return RowMerge(
         put=pa.concat_tables([kept.inserted.slice(0, 0), *put]).combine_chunks(),
         deleted=deleted,
         clashes=tuple(merge.clashes),
-        spared=changed if prefer == "kept" else changed.slice(0, 0),
+        spared=spared,
         disputed=changed if prefer is None else changed.slice(0, 0),
     )
 

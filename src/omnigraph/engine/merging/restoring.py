@@ -1,0 +1,48 @@
+"""Edges of nodes that a merge keeps although one side deleted them: they stay with their nodes. Pure: no table is read.
+
+Deleting a node deletes its edges. So where the side counts that changed the node, the other side's word about its edges
+does not count either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.merging.sides import SideChanges
+from omnigraph.schema.arrow import ID
+from omnigraph.storage.column_sets import is_among, one_array
+
+
+@dataclass(frozen=True, slots=True)
+class EndNodes:
+    """The nodes at one end of edges, by their ids."""
+
+    spared: pa.Array
+    """Those that stay because the preferred side changed them, although the other one deleted them."""
+    deleted: pa.Array
+    """All that the other side deleted."""
+
+
+def find_restorable(deleted: pa.Table, ends: Mapping[str, EndNodes]) -> pa.Array:
+    """Return the ids of deleted edges that have a spared node at an end, and both ends in the merged state.
+
+    An edge whose other end goes, since only one side has something to say about that, goes with it.
+    """
+    is_at_spared, is_whole = np.zeros(deleted.num_rows, np.bool_), np.ones(deleted.num_rows, np.bool_)
+    for column, nodes in ends.items():
+        is_spared = is_among(deleted.column(column), nodes.spared)
+        is_at_spared |= is_spared
+        is_whole &= is_spared | ~is_among(deleted.column(column), nodes.deleted)
+    return one_array(deleted.column(ID).filter(pa.array(is_at_spared & is_whole)))
+
+
+def undelete(keeper: SideChanges, deleter: SideChanges, ids: pa.Array) -> tuple[SideChanges, pa.Array]:
+    """Return the deleting side's changes as if it had left some rows alone, and which rows these are.
+
+    Rows that the keeping side changed are left out: they stay for that reason. So are those that it deleted too.
+    """
+    is_settled = is_among(ids, keeper.deleted) | is_among(ids, keeper.after.column(ID))
+    left = ids.filter(pa.array(~is_settled))
+    return replace(deleter, deleted=deleter.deleted.filter(pa.array(~is_among(deleter.deleted, left)))), left
