@@ -107,6 +107,10 @@ class Options:
     """How many sealed fragments there may be before they are merged."""
     manifest_versions: int = 200
     """How many old manifest versions are kept as a fence against stalled writers."""
+    idempotency_days: float = 7.0
+    """For how many days a repeated request is known by its idempotency key"""
+    idempotency_keys: int = 1_000_000
+    """and over how many later commits with a key at least, whichever ends first."""
     cache_bytes: int | None = None
     """How much memory a graph's reads may keep between queries; None is a quarter of the machine's.
 

@@ -244,7 +244,7 @@ class _Batches:
     def _was_done(self, key: str) -> bool:
         """Whether the first batch since the start was loaded before the stream died, however long ago that is.
 
-        A load looks for its key among the latest commits of its actor only. No later batch can have been tried before.
+        A load knows its key for some days only. No later batch can have been tried before.
         """
         if not self._is_first:
             return False
