@@ -224,6 +224,7 @@ class _Batches:
                 actor=call.actor,
                 message=call.message,
                 idempotency_key=key,
+                is_known_by_key=True,  # the batch of a checkpoint: its rows may come in another order
                 on_error=None if kept is None else kept.directory,
                 max_errors=call.max_errors,
             )
