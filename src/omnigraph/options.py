@@ -94,6 +94,8 @@ class Options:
     """How often a running operation renews its sidecar."""
     lease_seconds: float = 60.0
     """A sidecar that was not renewed for so long belongs to a dead operation."""
+    recovery_seconds: float = 60.0
+    """How often a handle that writes, and a server, look for operations that died."""
     publish_rounds: int = 5
     """How many rounds may be lost over tables of the write itself before it is a conflict."""
     backoff_seconds: float = 0.05

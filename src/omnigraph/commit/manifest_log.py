@@ -162,6 +162,10 @@ class ManifestLog:
                 return held
         return self._read(table)
 
+    def cached(self) -> Head | None:
+        """Return the newest state seen so far, without a request."""
+        return self._head
+
     def newest_readable(self) -> Head:
         """The newest state, or when its version is damaged the one before: for reading the past."""
         return _live(self._last_readable())

@@ -23,7 +23,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
-from omnigraph.telemetry import log
+from omnigraph.telemetry import RECOVERIES, log
 
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
@@ -71,6 +71,28 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
             report.failed.append((item.sidecar.id, str(error)))
             log.warning("the operation %s was not recovered: %s", item.sidecar.id, error)
     return report
+
+
+def recover_quietly(store: Store, manifest: ManifestLog) -> Report | None:
+    """Recover without getting in anyone's way: a failure is logged, and gives None."""
+    uri = store.location.uri
+    try:
+        report = recover(store, manifest)
+    except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
+        log.warning("recovery of %s did not run: %s", uri, error, exc_info=not isinstance(error, OmnigraphError))
+        return None
+    for outcome in ("rolled_forward", "rolled_back", "failed"):
+        RECOVERIES.settled(uri, outcome, len(getattr(report, outcome)))
+    return report
+
+
+def recover_when_due(store: Store, manifest: ManifestLog) -> None:
+    """Recover if this handle has not looked for a while: one listing, unless there is something to settle.
+
+    A process that stays open would otherwise never clear up after others that died.
+    """
+    if store.recovery.take(store.runtime.options.recovery_seconds):
+        recover_quietly(store, manifest)
 
 
 def _ends_by_itself(store: Store, item: FoundSidecar, until: float) -> bool:

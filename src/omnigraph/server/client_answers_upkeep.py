@@ -36,8 +36,10 @@ def index(said: Said) -> IndexReport:
 
 def operations(said: Said) -> Operations:
     """What is under way, as far as every door shows it."""
-    pending = tuple(Sidecar(**one, manifest_path="", base_seq=0) for one in said["pending"])
-    return Operations(pending, tuple(BrokenSidecar(**one) for one in said["broken"]))
+    dead = frozenset(one["id"] for one in said["pending"] if one["state"] == "dead")
+    known = ({**one, "state": "running"} if one["id"] in dead else one for one in said["pending"])
+    pending = tuple(Sidecar(**one, manifest_path="", base_seq=0) for one in known)
+    return Operations(pending, tuple(BrokenSidecar(**one) for one in said["broken"]), dead)
 
 
 def embedded(said: Said) -> EmbedResult:
