@@ -229,6 +229,7 @@ def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str | 
     sidecar = item.sidecar
     files = Counter("/".join(file.split("/", 2)[:2]) for file in sidecar.files)
     tables = [{"table": path, "outcome": verdict.value, "files": number} for path, number in sorted(files.items())]
+    outcomes = {"operation": sidecar.operation, "branch": sidecar.branch, "tables": tables}
     record(
         store,
         AuditRow(
@@ -237,7 +238,7 @@ def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str | 
             kind=verdict.value,
             recovery_for_actor=sidecar.actor,
             graph_commit_id=commit_id,
-            outcomes=msgspec.json.encode({"operation": sidecar.operation, "tables": tables}).decode(),
+            outcomes=msgspec.json.encode(outcomes).decode(),
             bytes_reclaimed=freed,
             created_at=instant_text(store.runtime.clock.now()),
         ),
