@@ -90,6 +90,15 @@ def test_every_key_of_a_long_past_is_found_and_no_other(tmp_path: Path) -> None:
     assert find(other, "k3\\") is None
 
 
+def test_a_hash_that_two_actors_share_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_index, "_hash", lambda _actor, _key: 7)
+    session = seeded_world(tmp_path / "g", SMALL)
+    made = add_commits(session, 9, "k")
+
+    assert find(anew(session), "k2") == made[2].id
+    assert find(anew(session), "k2", actor="somebody else") is None
+
+
 def test_keys_are_known_on_both_sides_of_a_full_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "RUN_KEYS", 8)
     session = seeded_world(tmp_path / "g", SMALL)

@@ -2,7 +2,7 @@
 
 import lance
 import pyarrow as pa
-from lance import LanceDataset, Transaction
+from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import write_fragments
 
@@ -35,6 +35,7 @@ def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:
         if "already exists" in str(error):
             raise SwapLostError(path, 0) from None
         raise
+    assert isinstance(transaction.operation, LanceOperation.Overwrite)  # noqa: S101 - what a creation is to Lance
     written = [file for fragment in transaction.operation.fragments for file in fragment.files]
     store.flush([f"{path}/data/{file.path}" for file in written])
     made = _commit_first(store, path, transaction)
@@ -68,4 +69,5 @@ def _commit_first(store: Store, path: str, transaction: Transaction) -> LanceDat
 def _open_own(store: Store, path: str, transaction: Transaction) -> LanceDataset | None:
     """Return version 1 when this very transaction made it: only the response was lost."""
     made = lance.dataset(store.uri(path), version=1, session=store.session, storage_options=store.lance_options)
-    return made if made.read_transaction(1).uuid == transaction.uuid else None
+    found = made.read_transaction(1)
+    return made if found is not None and found.uuid == transaction.uuid else None
