@@ -11,6 +11,7 @@ from branching import branch, put
 from crash.jobs import OVER
 from omnigraph.cli.main import main
 from omnigraph.commit import audit
+from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops.branch import delete_branch
@@ -164,7 +165,7 @@ def test_commits_of_all_branches_come_once_and_newest_first(tmp_path: Path) -> N
         made += [put(one, {"a": number}) for one in (child, session, side)]
 
     found = list_commits(session, all_branches=True)
-    pages = []
+    pages: list[Commit] = []
     before = None
     while True:
         page = commit_page(session, limit=4, before=before, all_branches=True)
@@ -191,7 +192,7 @@ def test_commits_of_a_branch_that_may_not_be_read_are_left_out(session: Session)
         def decide(self, access: Access) -> Decision:
             return Decision(is_allowed=access.action is Action.READ and access.branch == "main")
 
-    session.store.runtime = replace(session.store.runtime, policy=OnlyMain())  # type: ignore[arg-type]
+    session.store.runtime = replace(session.store.runtime, policy=OnlyMain())
     session.actor = Actor(name="ada")
 
     found = list_commits(session, all_branches=True)

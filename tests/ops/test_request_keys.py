@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -222,8 +223,8 @@ def test_a_large_file_is_known_by_its_size_and_time(
 
 
 @pytest.mark.parametrize("options", [{"max_errors": 3}, {"only_known": True}])
-def test_a_key_of_a_load_is_none_for_other_options(options: dict[str, object], graph: og.Graph, tmp_path: Path) -> None:
-    given = {"on_error": tmp_path / "bad", "idempotency_key": "k"}
+def test_a_key_of_a_load_is_none_for_other_options(options: dict[str, Any], graph: og.Graph, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"on_error": tmp_path / "bad", "idempotency_key": "k"}
     loaded(graph, "merge", person("a"), **given)
 
     with pytest.raises(og.KeyReusedError):
