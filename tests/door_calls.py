@@ -211,6 +211,12 @@ READS = [
     read("a past snapshot", lambda g, d: snapshot(g, snapshot=d.first), "snapshot", "--snapshot", "@first"),
     read("commits", lambda g, _: g.commit_page().to_json(), "commit", "list"),
     read("indexes", lambda g, _: indexes(g), "indexes"),
+    read("recoveries", lambda g, _: {"recoveries": [one.to_json() for one in g.recoveries()]}, "recoveries"),
+    read(
+        "commits of all branches",
+        lambda g, _: g.commit_page(all_branches=True, limit=3).to_json(),
+        *("commit", "list", "--all-branches", "--limit", "3"),
+    ),
     read("branches", lambda g, _: {"branches": [one.to_json() for one in g.branches.list()]}, "branch", "list"),
     read("no tags", lambda g, _: {"tags": [one.to_json() for one in g.tags.list()]}, "tag", "list"),
     lines("lines", lambda g, _: written(g.query(ALL), "jsonl"), "query", "-e", ALL, "--format", "jsonl"),

@@ -24,10 +24,11 @@ FAST = Options(
     durability=Durability.OS,
     heartbeat_seconds=0.1,
     lease_seconds=0.4,
+    recovery_seconds=3600,
     backoff_seconds=0.01,
     storage=json.loads(os.environ.get(STORAGE, "{}")),
 )
-"""Settings for tests: no flushing, and a lease short enough to wait for."""
+"""Settings for tests: no flushing, a lease short enough to wait for, and no recovery but where a test asks for it."""
 CALM = replace(FAST, heartbeat_seconds=600, lease_seconds=3600)
 """For tests that count requests: no heartbeat comes in between, however slow the machine is."""
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.mutate import MutationResult
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.query import TargetAmbiguousError
+    from omnigraph.ops.recoveries import Recovery, TableOutcome
     from omnigraph.ops.repair_result import RepairResult
     from omnigraph.ops.schema_apply import (
         SchemaDropsDataError,
@@ -166,6 +167,7 @@ __all__ = [
     "QueryTimeoutError",
     "ReadOnlyError",
     "RecordError",
+    "Recovery",
     "RemoteGraph",
     "RepairResult",
     "Result",
@@ -180,6 +182,7 @@ __all__ = [
     "SourceError",
     "StoreDeniedError",
     "StoreUnavailableError",
+    "TableOutcome",
     "Tag",
     "TagExistsError",
     "TagMissingError",
@@ -256,6 +259,7 @@ _HOMES = {
     "ops.merge_result": ("MergeConflictsError", "MergeOutcome", "MergeResult"),
     "ops.mutate": ("MutationResult",),
     "ops.operations": ("Operations",),
+    "ops.recoveries": ("Recovery", "TableOutcome"),
     "ops.query": ("TargetAmbiguousError",),
     "ops.repair_result": ("RepairResult",),
     "ops.schema_apply": ("SchemaDropsDataError", "SchemaResult", "SchemaUnfitError", "SchemaUnsupportedError"),

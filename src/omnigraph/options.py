@@ -94,6 +94,8 @@ class Options:
     """How often a running operation renews its sidecar."""
     lease_seconds: float = 60.0
     """A sidecar that was not renewed for so long belongs to a dead operation."""
+    recovery_seconds: float = 60.0
+    """How often a handle that writes, and a server, look for operations that died."""
     publish_rounds: int = 5
     """How many rounds may be lost over tables of the write itself before it is a conflict."""
     backoff_seconds: float = 0.05
@@ -107,6 +109,10 @@ class Options:
     """How many sealed fragments there may be before they are merged."""
     manifest_versions: int = 200
     """How many old manifest versions are kept as a fence against stalled writers."""
+    idempotency_days: float = 7.0
+    """For how many days a repeated request is known by its idempotency key"""
+    idempotency_keys: int = 1_000_000
+    """and over how many later commits with a key at least, whichever ends first."""
     cache_bytes: int | None = None
     """How much memory a graph's reads may keep between queries; None is a quarter of the machine's.
 

@@ -148,7 +148,7 @@ def test_an_operation_under_way_is_mentioned(session: Session, capsys: pytest.Ca
 
     (pending,) = document["operations"]["pending"]  # type: ignore[index]
     assert (pending["id"], pending["operation"], pending["actor"]) == (sidecar.id, "load", "ada")
-    note = f"note: load {sidecar.id} by ada is under way or died, since 2026-01-31T12:00:00Z\n"
+    note = f"note: load {sidecar.id} by ada, since 2026-01-31T12:00:00Z, is under way, or died just now\n"
     assert note in capsys.readouterr().out
 
 

@@ -31,7 +31,7 @@ class Disk:
 
         def watched_commit(base: LanceDataset, transaction: Any, **options: Any) -> LanceDataset:
             made = commit(base, transaction, **options)
-            if not options.get("detached"):
+            if not options.get("detached") and isinstance(base, LanceDataset):  # not the first version of a table
                 self.events.append("SWAP")
             return made
 

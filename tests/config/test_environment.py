@@ -88,6 +88,13 @@ def test_a_limit_of_queries_is_a_number_above_zero(variable: str, value: str) ->
         runtime_from({variable: value})
 
 
+@pytest.mark.parametrize("days, expected", [("0.5", 0.5), ("none", 36_500), ("1e9", 36_500), ("", 7)])
+def test_how_long_keys_are_known_is_set_by_the_environment(days: str, expected: float) -> None:
+    options = runtime_from({"OMNIGRAPH_IDEMPOTENCY_DAYS": days, "OMNIGRAPH_IDEMPOTENCY_KEYS": "12"}).options
+
+    assert (options.idempotency_days, options.idempotency_keys) == (expected, 12)
+
+
 def test_what_reads_keep_is_set_by_the_environment() -> None:
     environment = {
         "OMNIGRAPH_CACHE_BYTES": "1000000",

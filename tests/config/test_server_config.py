@@ -39,6 +39,7 @@ threads = 3
 auto = true
 every_seconds = 30
 budget_percent = 25
+recovery_seconds = 12
 
 [embedding]
 provider = "openai"
@@ -75,6 +76,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     )
     assert (far.uri, far.queries, far.is_read_only) == ("s3://bucket/far", None, False)
     assert config.maintenance == ReconcilePolicy(every_seconds=30.0, budget=0.25)
+    assert config.recovery_seconds == 12
     assert config.embedding is not None
     assert (config.embedding.provider, config.embedding.key) == (EmbedProvider.OPENAI, "k")
     assert "'k'" not in repr(config)

@@ -58,6 +58,7 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "repair": (lambda g: g.repair(branch="review"), {(Action.MAINTAIN, "review")}),
     "indexes": (lambda g: g.indexes(), {(Action.READ, "main")}),
     "operations": (lambda g: g.operations(), {(Action.READ, None)}),
+    "recoveries": (lambda g: g.recoveries(), {(Action.READ, None)}),
     "branches.list": (lambda g: g.branches.list(), {(Action.READ, None)}),
     "branches.create": (
         lambda g: g.branches.create("other", from_="review"),

@@ -128,9 +128,10 @@ def test_as_many_bad_records_as_may_be_are_fine(graph: og.Graph, tmp_path: Path)
 
 
 def test_a_repeated_load_tells_what_was_left_out(graph: og.Graph, tmp_path: Path) -> None:
-    first = loaded(graph, "append", person("a"), person("b", age=-1), on_error=tmp_path / "bad", idempotency_key="k")
+    records = [person("a"), person("b", age=-1)]
+    first = loaded(graph, "append", *records, on_error=tmp_path / "bad", idempotency_key="k")
 
-    again = loaded(graph, "append", "unread", on_error=tmp_path / "bad", idempotency_key="k")
+    again = loaded(graph, "append", *records, on_error=tmp_path / "bad", idempotency_key="k")
 
     assert again == first
     assert again.rejected == 1

@@ -1,16 +1,24 @@
 """Idempotency keys: a request that is sent again is answered as before; a key is one actor's, for one request."""
 
+import io
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from load_calls import loaded, person
+from load_calls import loaded, person, text_of
 from mutating import SCHEMA, column, new_graph, people
 from omnigraph.commit.repeats import require_same_request
+from omnigraph.ops import load_digest
 from omnigraph.ops.session import Session
+from omnigraph.ops.write import TableWrite, write_tables
 from worlds import FAST, runtime
 
 ADD_A = 'query q() { insert Person { name: "a" } }'
@@ -146,6 +154,112 @@ def test_a_key_of_a_load_is_none_for_a_load_in_another_mode(graph: og.Graph) -> 
         loaded(graph, "overwrite", person("b"), idempotency_key="k")
 
     assert column(graph, "Person", "id") == ["a"]
+
+
+# --- what a load is known by -------------------------------------------------------------------------
+
+
+def rows_of(*names: str) -> pa.Table:
+    return pa.table({"name": list(names)})
+
+
+def file_of(path: Path, *names: str) -> str:
+    path.write_text("\n".join(["name", *names]) + "\n")
+    return str(path)
+
+
+LOADS: dict[str, Callable[[og.Graph, Path, tuple[str, ...]], object]] = {
+    "graph JSONL": lambda graph, _, names: graph.load(
+        io.BytesIO(text_of(map(person, names))), mode="append", idempotency_key="k"
+    ),
+    "records": lambda graph, _, names: graph.load(list(map(person, names)), mode="append", idempotency_key="k"),
+    "a table": lambda graph, _, names: graph.load(
+        nodes={"Person": rows_of(*names)}, mode="append", idempotency_key="k"
+    ),
+    "a stream of tables": lambda graph, _, names: graph.load(
+        nodes={"Person": rows_of(*names).to_reader()},
+        mode="append",
+        idempotency_key="k",
+    ),
+    "a file": lambda graph, path, names: graph.load(
+        nodes={"Person": file_of(path / "p.csv", *names)}, mode="append", idempotency_key="k"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LOADS)
+def test_a_key_of_a_load_is_none_for_other_data(kind: str, graph: og.Graph, tmp_path: Path) -> None:
+    first = LOADS[kind](graph, tmp_path, ("a", "b"))
+
+    again = LOADS[kind](graph, tmp_path, ("a", "b"))
+    with pytest.raises(og.KeyReusedError, match="`load of something else`"):
+        LOADS[kind](graph, tmp_path, ("a", "c"))
+
+    assert again == first
+    assert column(graph, "Person", "id") == ["a", "b"]
+
+
+def test_a_load_is_known_by_what_its_file_holds_and_not_by_its_name(graph: og.Graph, tmp_path: Path) -> None:
+    first, moved = (file_of(tmp_path / name, "a") for name in ("one.csv", "two.csv"))
+
+    done = graph.load(nodes={"Person": first}, mode="append", idempotency_key="k")
+
+    assert graph.load(nodes={"Person": moved}, mode="append", idempotency_key="k") == done
+
+
+def test_a_large_file_is_known_by_its_size_and_time(
+    graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_digest, "WHOLE_BYTES", 4)
+    path = tmp_path / "p.csv"
+    done = graph.load(nodes={"Person": file_of(path, "a")}, mode="append", idempotency_key="k")
+    again = graph.load(nodes={"Person": str(path)}, mode="append", idempotency_key="k")
+    os.utime(path, ns=(0, 0))
+
+    with pytest.raises(og.KeyReusedError):
+        graph.load(nodes={"Person": str(path)}, mode="append", idempotency_key="k")
+
+    assert again == done
+
+
+@pytest.mark.parametrize("options", [{"max_errors": 3}, {"only_known": True}])
+def test_a_key_of_a_load_is_none_for_other_options(options: dict[str, Any], graph: og.Graph, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"on_error": tmp_path / "bad", "idempotency_key": "k"}
+    loaded(graph, "merge", person("a"), **given)
+
+    with pytest.raises(og.KeyReusedError):
+        loaded(graph, "merge", person("a"), **given, **options)
+
+
+def test_a_pipe_is_loaded_with_a_key(graph: og.Graph, tmp_path: Path) -> None:
+    pipe = tmp_path / "people.jsonl"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=(text_of([person("a")]),))
+    writer.start()
+
+    result = graph.load(str(pipe), mode="append", idempotency_key="k")
+    writer.join()
+
+    assert result.nodes["Person"].inserted == 1
+
+
+def test_a_load_that_meets_its_key_with_other_data_at_the_swap_is_refused(graph: og.Graph) -> None:
+    other = og.open_graph(graph.uri, runtime=runtime())
+    head = other._session.head()
+    loaded(graph, "append", person("a"), idempotency_key="k")
+
+    with pytest.raises(og.KeyReusedError):
+        write_tables(
+            other._session,
+            [TableWrite(table_key="node:Team", append=pa.table({"id": ["t"], "name": ["t"]}))],
+            operation="load",
+            actor="test",
+            base=head,
+            idempotency_key="k",
+            request="other",
+        )
+
+    assert column(graph, "Team", "id") == []
 
 
 def test_a_key_that_another_request_takes_meanwhile_is_refused(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lance
 import pytest
 from lance import LanceDataset
 
@@ -23,6 +22,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.options import Options
+from omnigraph.storage.layout import table_path
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from s3_server import copied, fresh_uri, s3_server
 from worlds import FAST, new_world, rows, runtime, seeded_world, state
@@ -201,24 +201,25 @@ def test_an_init_whose_response_is_lost_has_made_the_graph(
     assert len(history(found)) == 1
 
 
-def breaks_at_the_manifest(monkeypatch: pytest.MonkeyPatch, *, is_made: bool) -> None:
-    """Lance can't tell whether the first version of a manifest was made."""
-    right = lance.write_dataset
+def breaks_at_a_creation(monkeypatch: pytest.MonkeyPatch, *, is_made: bool, place: str = "/__manifest") -> None:
+    """Lance can't tell whether the first version of a table was made."""
+    right = LanceDataset.commit
 
-    def write_dataset(data: Any, uri: str, **options: Any) -> LanceDataset:
-        if not uri.endswith("/__manifest"):
-            return right(data, uri, **options)
+    def commit(base: Any, transaction: Any, **options: Any) -> LanceDataset:
+        if not (isinstance(base, str) and base.endswith(place)):
+            return right(base, transaction, **options)
         if is_made:
-            right(data, uri, **options)
+            right(base, transaction, **options)
         raise OSError("LanceError(IO): Generic S3 error: no answer")
 
-    monkeypatch.setattr(lance, "write_dataset", write_dataset)
+    monkeypatch.setattr(LanceDataset, "commit", staticmethod(commit))
 
 
+@pytest.mark.parametrize("place", ["/__manifest", table_path("node", "A")])
 def test_an_init_that_lance_cannot_settle_is_settled_by_looking(
-    direct: Options, monkeypatch: pytest.MonkeyPatch
+    place: str, direct: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    breaks_at_the_manifest(monkeypatch, is_made=True)
+    breaks_at_a_creation(monkeypatch, is_made=True, place=place)
 
     session = new_world(fresh_uri(), direct)
 
@@ -228,7 +229,7 @@ def test_an_init_that_lance_cannot_settle_is_settled_by_looking(
 
 def test_an_init_that_may_yet_arrive_is_unknown(direct: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = fresh_uri()
-    breaks_at_the_manifest(monkeypatch, is_made=False)
+    breaks_at_a_creation(monkeypatch, is_made=False)
 
     with pytest.raises(OutcomeUnknownError, match="no answer"):
         new_world(uri, direct)

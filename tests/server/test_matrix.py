@@ -57,6 +57,7 @@ ROUTES = [
     Route("GET", f"{G}/blob", READERS, f"{G}/blob?type=Person&id=Ada&property=photo"),
     Route("GET", f"{G}/indexes", READERS),
     Route("GET", f"{G}/operations", READERS),
+    Route("GET", f"{G}/recoveries", READERS),
     Route("GET", f"{G}/tags", READERS),
     Route("POST", f"{G}/tags", WRITERS, body={"name": "tag-of-ROLE"}),
     Route("DELETE", f"{G}/tags/{{tag:path}}", WRITERS, f"{G}/tags/v/of-ROLE"),

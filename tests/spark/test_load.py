@@ -156,6 +156,27 @@ def test_a_request_that_comes_twice_is_done_once(spark: SparkSession, graph: og.
     assert len(rows(graph, "Person")) == 40
 
 
+def test_a_key_of_a_load_on_spark_is_none_for_other_files(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    spark_loaded(spark, graph, "append", file_of(tmp_path, *PEOPLE), idempotency_key="k")
+
+    with pytest.raises(og.KeyReusedError, match="`load of something else`"):
+        spark_loaded(spark, graph, "append", file_of(tmp_path, *PEOPLE[1:]), idempotency_key="k")
+
+
+def test_a_dataframe_is_known_again_by_its_rows_in_any_order(spark: SparkSession, graph: og.Graph) -> None:
+    people = spark.createDataFrame([("a", 1), ("b", None), ("c", 3)], "name string, age int")
+    others = spark.createDataFrame([("a", 1), ("b", 2), ("c", None)], "name string, age int")
+    load = partial(graph.spark.load, mode="append", idempotency_key="k")
+
+    first = load(nodes={"Person": people})
+    again = load(nodes={"Person": people.orderBy(f.desc("name")).repartition(2)})
+    with pytest.raises(og.KeyReusedError):
+        load(nodes={"Person": others})
+
+    assert again == first
+    assert len(rows(graph, "Person")) == 3
+
+
 def test_blobs_by_uri_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "blobs").mkdir()
     (tmp_path / "blobs" / "a").write_bytes(b"abc")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
 import spark_streaming
-from omnigraph.commit import manifest_log
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults, InjectedFaultError
 from omnigraph.ops.arguments import BadArgumentError
@@ -81,13 +81,13 @@ def test_a_stream_whose_process_is_killed_goes_on(
 
 
 def test_a_batch_is_known_however_many_commits_came_after_it(
-    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     run(graph, spark, incoming, tmp_path / "checkpoint")
     forget_last_batch(tmp_path / "checkpoint")
-    monkeypatch.setattr(manifest_log, "REMEMBERED_COMMITS", 0)
+    forgetful = runtime(replace(FAST, idempotency_days=1e-9))
 
-    run(og.open_graph(graph.uri, runtime=runtime()), spark, incoming, tmp_path / "checkpoint")
+    run(og.open_graph(graph.uri, runtime=forgetful), spark, incoming, tmp_path / "checkpoint")
 
     assert found(graph) == expected(FILES)
 

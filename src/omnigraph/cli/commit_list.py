@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     metavar="NAME=VALUE",
     help="Only commits that pass: actor, branch, key, message, operation, since, type, until; may be repeated.",
 )
+@click.option("--all-branches", is_flag=True, help="Commits of every branch, by their times, instead of one's history.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @click.option(
     "--before", metavar="REF", help="Only what is older than this commit, tag or time: the last one of another page."
@@ -34,6 +35,7 @@ def command(
     store: str | None,
     branch: str,
     filters: tuple[str, ...],
+    all_branches: bool,
     limit: int | None,
     before: str | None,
     as_json: bool,
@@ -45,7 +47,9 @@ def command(
     type is one whose table the commit changed. With --limit there may be more: --before goes on behind the last one.
     """
     graph = opened_graph(uri, store, read_only=True)
-    page = graph.commit_page(branch=branch, filters=_parsed(filters), limit=limit, before=before)
+    page = graph.commit_page(
+        branch=branch, filters=_parsed(filters), limit=limit, before=before, all_branches=all_branches
+    )
     if as_json:
         print_json({"uri": graph.uri, **page.to_json()})
     elif not page.commits:

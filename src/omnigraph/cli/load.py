@@ -63,7 +63,11 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 @master_option
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
-@click.option("--idempotency-key", metavar="KEY", help="Repeating a load with its key does nothing again.")
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    help="Repeating a load with its key within 7 days does nothing again; another request with it is refused.",
+)
 @click.option("--yes", "is_sure", is_flag=True, help="Don't ask before a graph on a remote store is overwritten.")
 @quiet_option
 @json_option

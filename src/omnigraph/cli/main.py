@@ -95,6 +95,7 @@ cli = LazyGroup(
         "optimize": Lazy("omnigraph.cli.optimize:command", "Merge small files, complete indexes; no row changes."),
         "policy": Lazy("omnigraph.cli.policy:group", "Check policies, and ask them."),
         "query": Lazy("omnigraph.cli.query:command", "Ask a graph by a query."),
+        "recoveries": Lazy("omnigraph.cli.recoveries:command", "List what recovery did about operations that died."),
         "repair": Lazy("omnigraph.cli.repair:command", "Go back to what can be read, where tables are damaged."),
         "schema": Lazy("omnigraph.cli.schema:group", "Work with schemas."),
         "serve": Lazy("omnigraph.cli.serve:command", "Serve graphs over HTTP."),

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 @click.option("--if-commit", metavar="ID", help="Only if this commit is still the newest.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
-@click.option("--idempotency-key", metavar="KEY", help="Repeating a mutation with its key does nothing again.")
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    help="Repeating a mutation with its key within 7 days does nothing again; another request with it is refused.",
+)
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
     *,

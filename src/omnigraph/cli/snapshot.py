@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 """How many tables a note names."""
+_STATES = {
+    "running": "under way, or died just now",
+    "dead": "dead: the next writer settles it",
+    "abandoned": "being settled by recovery",
+}
 
 
 @click.command("snapshot")
@@ -93,7 +98,7 @@ def _notes(operations: "Operations | None", due: tuple[str, ...]) -> str:
     if operations is None:
         return "\nnote: the store does not list the operations that are under way\n"
     lines = [
-        f"note: {one.operation} {one.id} by {one.actor} is under way or died, since {one.started_at}"
+        f"note: {one.operation} {one.id} by {one.actor}, since {one.started_at}, is {_STATES[operations.state(one)]}"
         for one in operations.pending
     ]
     lines += [

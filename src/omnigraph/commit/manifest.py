@@ -13,6 +13,7 @@ from omnigraph.commit.records import (
     Commit,
     Floor,
     Fork,
+    KeyIndex,
     Manifest,
     Pin,
     SchemaRecord,
@@ -111,6 +112,7 @@ def head_rows(manifest: Manifest) -> pa.Table:
     rows += [_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
     rows += [_row("fork", "fork", fork, location=fork.parent_path) for fork in (manifest.fork,) if fork is not None]
     rows.append(_row("gc_floor", "gc_floor", manifest.floor))
+    rows += [_row("key_index", "key_index", keys) for keys in (manifest.keys,) if keys is not None]
     head = f"graph_head:{manifest.branch}"
     rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
     return pa.concat_tables([_table(rows), journal_rows(manifest.commits, manifest.old_schemas)])
@@ -196,6 +198,7 @@ def decode_head(table: pa.Table) -> Manifest:
         branches={b.name: b for b in (_decode(row, BranchRecord) for row in by_type.get("branch", []))},
         tags={t.name: t for t in (_decode(row, TagRecord) for row in by_type.get("tag", []))},
         floor=floors[0] if floors else Floor(),
+        keys=_decode(by_type["key_index"][0], KeyIndex) if "key_index" in by_type else None,
     )
 
 
@@ -206,6 +209,11 @@ def decode_commits(rows: Iterable[Row]) -> tuple[Commit, ...]:
         if later.seq != earlier.seq + 1 or later.parent != earlier.id:
             raise ManifestCorruptError(f"commit `{later.id}` does not follow `{earlier.id}`")
     return tuple(commits)
+
+
+def decode_commit(metadata: str) -> Commit:
+    """Decode one commit of a journal."""
+    return _decode({"object_id": "graph_commit", "metadata": metadata}, Commit)
 
 
 def decode_journal(table: pa.Table) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
@@ -227,6 +235,7 @@ _TYPES = {
     "branch",
     "tag",
     "gc_floor",
+    "key_index",
 }
 
 

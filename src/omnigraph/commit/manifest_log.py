@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.freshness import Freshness
+from omnigraph.commit.key_index import KeyFinder, is_remembered
 from omnigraph.commit.manifest import (
     check_stamp,
     decode_head,
@@ -39,9 +40,6 @@ TRIM_SKEW = timedelta(days=1)
 about to swap in is such a file. So a machine whose clock is further off than this does not trim."""
 SEALED_ROWS = 65_536
 """A sealed fragment of so many rows is not rewritten any more."""
-REMEMBERED_COMMITS = 1_024
-"""How far back an idempotency key is looked for."""
-REMEMBERED_FRAGMENTS = 64
 SWAP_TRIES = 2
 """Lance and its HTTP client retry by themselves; this is once more, after all of that."""
 
@@ -139,7 +137,7 @@ class ManifestLog:
         self._lock = threading.Lock()
         self._head: Head | None = None
         self._seen = Freshness(store)
-        self._sealed_keys: dict[str, tuple[int, dict[tuple[str, str], Commit]]] = {}
+        self._keys = KeyFinder(store, path)
 
     def latest(self) -> Head:
         """The newest state there is: one probe when nothing moved. BranchGoneError when the branch was deleted."""
@@ -163,6 +161,10 @@ class ManifestLog:
                 self._seen.renew()
                 return held
         return self._read(table)
+
+    def cached(self) -> Head | None:
+        """Return the newest state seen so far, without a request."""
+        return self._head
 
     def newest_readable(self) -> Head:
         """The newest state, or when its version is damaged the one before: for reading the past."""
@@ -194,6 +196,9 @@ class ManifestLog:
         if not self._seen.is_recent:
             _look_again(base)
             self._seen.renew()
+        if not lost and len(manifest.commits) > self.store.runtime.options.head_commits:
+            index = self._keys.extend(manifest, manifest.commits[:-1], has_earlier=base.table.sealed_count > 0)
+            manifest = replace(manifest, keys=index)
         prepared = _prepared(base, manifest, self.store.runtime.options, lost)
         self.store.flush(prepared.files)
         faults.reach("publish.head_written")
@@ -210,7 +215,7 @@ class ManifestLog:
         except Exception as error:
             raise OutcomeUnknownError(commit.id, str(error), self.branch) from error
         head = self._hold(table, manifest if lost else _trimmed(manifest, self.store.runtime.options))
-        _trim(self.store, table)
+        _trim(self.store, head, self._keys)
         return head
 
     def history(self, head: Head, before: int | None = None) -> Iterator[Commit]:
@@ -250,38 +255,23 @@ class ManifestLog:
         return any(commit.id == commit_id for commit in self.since(head, after_seq))
 
     def done_before(self, head: Head, actor: str, key: str) -> Commit | None:
-        """The actor's commit with this idempotency key, if it is one of the branch's latest REMEMBERED_COMMITS or so.
+        """Return the actor's commit with this idempotency key, if the settings say that it is remembered still.
 
-        A key belongs to a branch: what its parent has done is another request.
+        Behind a branch's own commits come its parent's up to the fork: what they did is part of the branch.
         """
-        fork = head.snapshot.manifest.fork
-        inherited = -1 if fork is None else fork.seq
-        for commit in reversed(head.snapshot.manifest.commits):
-            if commit.idempotency_key == key and commit.actor == actor and commit.seq > inherited:
-                return commit
-        left = REMEMBERED_COMMITS - len(head.snapshot.manifest.commits)
-        sizes = head.table.sealed_rows()
-        for index in reversed(range(len(sizes))):
-            if left <= 0:
-                break
-            found = self._keyed(head.table, index, min(left, sizes[index])).get((actor, key))
-            if found is not None and found.seq > inherited:
-                return found
-            left -= sizes[index]
-        return None
-
-    def _keyed(self, table: SwapTable, index: int, rows: int) -> dict[tuple[str, str], Commit]:
-        """The commits with a key among the last `rows` of a sealed fragment; kept, since it never changes."""
-        name = table.sealed_name(index)
-        known = self._sealed_keys.get(name)
-        if known is None or known[0] < rows:
-            commits, _ = decode_journal(table.sealed(index, last=rows))
-            known = (rows, {(c.actor, c.idempotency_key): c for c in commits if c.idempotency_key is not None})
-            with self._lock:
-                self._sealed_keys[name] = known
-                while len(self._sealed_keys) > REMEMBERED_FRAGMENTS:
-                    del self._sealed_keys[next(iter(self._sealed_keys))]
-        return known[1]
+        log, before = self, None
+        while True:
+            found = log._keys.find(head.snapshot.manifest, head.table, actor, key, before)
+            fork = head.snapshot.manifest.fork
+            if found is not None:
+                return found if is_remembered(self.store, found) else None
+            first = head.snapshot.manifest.commits[0]
+            if fork is None or (first.seq <= fork.seq and not is_remembered(self.store, first)):
+                return None
+            before = fork.seq if before is None else min(before, fork.seq)
+            log = log.parent(fork)
+            held = log._head  # noqa: SLF001 - this class; any state will do that has the commits before the fork
+            head = held if held is not None and held.snapshot.commit.seq >= before else log._last_readable()  # noqa: SLF001
 
     def _line(self, head: Head, before: int | None) -> Iterator[tuple[Head, int | None]]:
         """A state, then one of each branch that its history goes on in, with the `seq` that this part ends before."""
@@ -435,12 +425,15 @@ def _trimmed(manifest: Manifest, options: Options) -> Manifest:
     return replace(manifest, commits=manifest.commits[-1:], old_schemas=())
 
 
-def _trim(store: Store, table: SwapTable) -> None:
+def _trim(store: Store, head: Head, keys: KeyFinder) -> None:
     """Now and then drop old manifest versions: they are only a fence, the past is in the journal."""
+    table = head.table
     if table.version % TRIM_EVERY:
         return
     try:
-        skew = abs(table.made_at() - store.runtime.clock.now())
+        made_at = table.made_at()
+        keys.remove_orphans(head.snapshot.manifest, made_at)
+        skew = abs(made_at - store.runtime.clock.now())
         if skew > TRIM_SKEW:
             log.warning("old versions of %s were not trimmed: this machine's clock is off by %s", table.path, skew)
             return

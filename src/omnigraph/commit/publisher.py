@@ -22,6 +22,7 @@ from omnigraph.commit.moments import moment_after
 from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
 from omnigraph.commit.records import MAIN, MAINTENANCE, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
+from omnigraph.commit.recovery import recover_when_due
 from omnigraph.commit.repeats import earlier_try, require_same_request
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
@@ -128,6 +129,7 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
     if lease is not None:
         lease.disarm()
         store.runtime.faults.reach("publish.disarmed")
+    recover_when_due(store, log)
     return done
 
 

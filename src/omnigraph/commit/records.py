@@ -174,6 +174,26 @@ class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     created_by: str
 
 
+class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An object with the hashes of the idempotency keys of sealed commits, from one `seq` to another."""
+
+    name: str
+    """Below the manifest."""
+    keys: int
+    first_seq: int
+    last_seq: int
+    until: str
+    """The time of the last of the commits."""
+
+
+class KeyIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the idempotency keys of sealed commits are found, oldest first."""
+
+    legacy_before: int = 0
+    """Commits before this `seq` were sealed by a release that kept no such index."""
+    runs: tuple[KeyRun, ...] = ()
+
+
 class Floor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The last cleanup's boundary: no manifest version below `lowest_version` may be made any more.
 
@@ -241,11 +261,18 @@ class Manifest:
     lost: Mapping[str, tuple[Purge, Commit]] = field(default_factory=dict)
     """Of a past state, by location, the tables whose data was dropped for good since, and how. Never stored."""
     floor: Floor = field(default_factory=Floor)
+    keys: KeyIndex | None = None
+    """Where idempotency keys of sealed commits are found; None while nothing was sealed with them."""
 
     @property
     def branch(self) -> str:
         """The branch that it is the present of."""
         return MAIN if self.fork is None else self.fork.branch
+
+    @property
+    def key_runs(self) -> tuple[KeyRun, ...]:
+        """The objects with the idempotency keys of sealed commits, oldest first."""
+        return () if self.keys is None else self.keys.runs
 
     @property
     def is_closed(self) -> bool:

@@ -24,7 +24,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
-from omnigraph.telemetry import log
+from omnigraph.telemetry import RECOVERIES, log
 
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
@@ -72,6 +72,28 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
             report.failed.append((item.sidecar.id, str(error)))
             log.warning("the operation %s was not recovered: %s", item.sidecar.id, error)
     return report
+
+
+def recover_quietly(store: Store, manifest: ManifestLog) -> Report | None:
+    """Recover without getting in anyone's way: a failure is logged, and gives None."""
+    uri = store.location.uri
+    try:
+        report = recover(store, manifest)
+    except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
+        log.warning("recovery of %s did not run: %s", uri, error, exc_info=not isinstance(error, OmnigraphError))
+        return None
+    for outcome in ("rolled_forward", "rolled_back", "failed"):
+        RECOVERIES.settled(uri, outcome, len(getattr(report, outcome)))
+    return report
+
+
+def recover_when_due(store: Store, manifest: ManifestLog) -> None:
+    """Recover if this handle has not looked for a while: one listing, unless there is something to settle.
+
+    A process that stays open would otherwise never clear up after others that died.
+    """
+    if store.recovery.take(store.runtime.options.recovery_seconds):
+        recover_quietly(store, manifest)
 
 
 def _ends_by_itself(store: Store, item: FoundSidecar, until: float) -> bool:
@@ -210,6 +232,7 @@ def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str | 
     sidecar = item.sidecar
     files = Counter("/".join(file.split("/", 2)[:2]) for file in sidecar.files)
     tables = [{"table": path, "outcome": verdict.value, "files": number} for path, number in sorted(files.items())]
+    outcomes = {"operation": sidecar.operation, "branch": sidecar.branch, "tables": tables}
     record(
         store,
         AuditRow(
@@ -218,7 +241,7 @@ def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str | 
             kind=verdict.value,
             recovery_for_actor=sidecar.actor,
             graph_commit_id=commit_id,
-            outcomes=msgspec.json.encode({"operation": sidecar.operation, "tables": tables}).decode(),
+            outcomes=msgspec.json.encode(outcomes).decode(),
             bytes_reclaimed=freed,
             created_at=instant_text(store.runtime.clock.now()),
         ),

@@ -28,6 +28,8 @@ QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
 QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
 MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 SPARK_BYTES = "OMNIGRAPH_SPARK_BYTES"
+IDEMPOTENCY_DAYS = "OMNIGRAPH_IDEMPOTENCY_DAYS"
+IDEMPOTENCY_KEYS = "OMNIGRAPH_IDEMPOTENCY_KEYS"
 EMBED_PROVIDER = "OMNIGRAPH_EMBED_PROVIDER"
 EMBED_URL = "OMNIGRAPH_EMBED_URL"
 EMBED_MODEL = "OMNIGRAPH_EMBED_MODEL"
@@ -36,6 +38,7 @@ OPENAI_KEY = "OPENAI_API_KEY"
 """OpenAI's own key; it is sent to OpenAI only."""
 
 NO_LIMIT = "none"
+MAX_DAYS = 36_500.0
 
 _DEFAULTS = Options()
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
@@ -69,6 +72,8 @@ def runtime_from(environment: Mapping[str, str]) -> Runtime:
         blob_sources=blob_sources_from(environment),
         embedding=embedding_from(environment),
         spark_bytes=_bytes(environment, SPARK_BYTES),
+        idempotency_days=_days(environment, IDEMPOTENCY_DAYS, _DEFAULTS.idempotency_days),
+        idempotency_keys=_count(environment, IDEMPOTENCY_KEYS, _DEFAULTS.idempotency_keys),
         query_seconds=_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
         query_memory_bytes=_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
         upkeep=UpkeepOptions(concurrency=_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)),
@@ -149,6 +154,12 @@ def _count(environment: Mapping[str, str], variable: str, otherwise: int) -> int
     if text and not (text.isascii() and text.isdigit() and int(text)):
         raise BadVariableError(variable, text, "write a whole number above 0")
     return int(text) if text else otherwise
+
+
+def _days(environment: Mapping[str, str], variable: str, otherwise: float) -> float:
+    """Read a number of days above 0; `none` is a century, which is for ever."""
+    found = _limit(environment, variable, float, otherwise)
+    return MAX_DAYS if found is None else min(found, MAX_DAYS)
 
 
 def _limit(

@@ -128,6 +128,8 @@ class ServerConfig:
     """How vectors are computed; None: as the environment says."""
     maintenance: ReconcilePolicy | None = None
     """How much of the time the server optimises its graphs by itself; None: it does not."""
+    recovery_seconds: float = 60.0
+    """How often it looks for operations of other processes that died."""
 
     @property
     def is_loopback(self) -> bool:
@@ -224,6 +226,7 @@ def _from_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
         limits=_limits(limits),
         embedding=_embedding(embedding, environment),
         maintenance=_maintenance(maintenance),
+        recovery_seconds=maintenance.seconds("recovery_seconds", ServerConfig(graphs=()).recovery_seconds),
     )
     for section in (server, limits, embedding, maintenance, root):
         section.finish()

@@ -292,7 +292,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             actor: Who the commit is by.
             message: A message to keep with the commit.
             idempotency_key: With a key that a commit of this actor already has, nothing is done and the answer is what
-                it was then; KeyReusedError if that was no load of this mode.
+                it was then, for 7 days; KeyReusedError if that was no load of this data, with this mode and options.
             on_error: A directory for records that can't be loaded; the others are. Without it one fails the load.
             max_errors: With a directory, how many records may go there before the load fails.
             dry_run: Check everything and write nothing, bad records neither; whether the key was used does not matter.

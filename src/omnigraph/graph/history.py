@@ -72,17 +72,22 @@ class HistoryVerbs:
         filters: Mapping[str, str] | None = None,
         limit: int | None = None,
         before: str | None = None,
+        all_branches: bool = False,
     ) -> list[Commit]:
         """The history of a branch, newest first, or only what is older than the commit `before`.
 
-        Behind its own commits come those of the branch it was taken from. A commit passes every filter: `actor`,
+        Behind its own commits come those of the branch it was taken from. With `all_branches` come the commits of
+        every branch, each once, by their times; `branch` does not matter then. A commit passes every filter: `actor`,
         `branch`, `operation`, `type` and `key` are equal, `message` is part of it, `since` and `until` are times.
 
         Raises:
             BadFilterError: There is no such filter, or its value can't be read.
             BranchMissingError, CommitMissingError: There is no such branch, or `before` is no commit of it.
         """
-        return verbs.history.list_commits(self._session.on(branch), filters=filters, limit=limit, before=before)
+        session = self._session if all_branches else self._session.on(branch)
+        return verbs.history.list_commits(
+            session, filters=filters, limit=limit, before=before, all_branches=all_branches
+        )
 
     def commit_page(
         self,
@@ -91,9 +96,13 @@ class HistoryVerbs:
         filters: Mapping[str, str] | None = None,
         limit: int | None = None,
         before: str | None = None,
+        all_branches: bool = False,
     ) -> "CommitPage":
         """As `commits`, with which of them cleanup has collected, and what to ask for to get the next page."""
-        return verbs.history.commit_page(self._session.on(branch), filters=filters, limit=limit, before=before)
+        session = self._session if all_branches else self._session.on(branch)
+        return verbs.history.commit_page(
+            session, filters=filters, limit=limit, before=before, all_branches=all_branches
+        )
 
     def commit(self, commit_id: str, *, branch: str | None = None) -> Commit:
         """One commit: of a branch's history, or of any branch's, also of one that was merged and deleted.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.optimize import OptimizeProgress, OptimizeResult
     from omnigraph.ops.reconcile import Reconciler, ReconcileRound
+    from omnigraph.ops.recoveries import Recovery
     from omnigraph.ops.repair_result import RepairResult
 
 
@@ -256,3 +257,12 @@ class UpkeepVerbs:
     def operations(self) -> "Operations":
         """Operations that are at work, or died and wait for recovery. They block nobody."""
         return verbs.operations.list_operations(self._session)
+
+    def recoveries(self, *, limit: int | None = None, before: str | None = None) -> "list[Recovery]":
+        """What recovery did about operations that died, newest first, on any branch, also on one that was deleted.
+
+        Args:
+            limit: At most so many.
+            before: Only what is older than the one of this id.
+        """
+        return verbs.recoveries.list_recoveries(self._session, limit=limit, before=before)

@@ -1,7 +1,7 @@
 """What lies where below a graph's root, and what of it cleanup may take: each place by its own rule."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -216,7 +216,8 @@ class Ground:
         # Those that were current within the grace: the newest of the others was when that began.
         whole = numbers[: max(min(WHOLE_VERSIONS, len(fence)), max(young, default=-1) + 2)]
         needed = self._needed(place.path, whole, may_go=whole[1:])
-        return sort_line(place.path, files, needed | PinnedFiles(frozenset(made[one].key for one in fence)), rules)
+        spared = {*(made[one].key for one in fence), *_key_runs(place.path, journals)}
+        return sort_line(place.path, files, needed | PinnedFiles(frozenset(spared)), rules)
 
     def _needed(self, path: str, versions: Iterable[int], may_go: Iterable[int] = ()) -> PinnedFiles:
         """The files of several versions. Those that `may_go` are missing when somebody else has just trimmed them."""
@@ -238,3 +239,10 @@ class Ground:
             files |= parts.files
             directories |= parts.directories
         return PinnedFiles(frozenset(files), frozenset(directories))
+
+
+def _key_runs(path: str, journals: Journals) -> Iterator[str]:
+    """Name the objects with idempotency keys that a manifest refers to."""
+    line = journals.lines.get(path)
+    for run in () if line is None else line.head.snapshot.manifest.key_runs:
+        yield f"{path}/{run.name}"

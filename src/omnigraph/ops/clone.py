@@ -298,7 +298,7 @@ class _Making:
     def _place(self, made: _Gathered) -> None:
         """Put the manifests; main's version is the last file, and makes the place a graph."""
         target, spool, faults = self._target, made.spool, self._target.runtime.faults
-        self._tidy((BRANCHES, f"{MANIFEST}/data"), {})
+        self._tidy((BRANCHES, f"{MANIFEST}/data", f"{MANIFEST}/keys"), {})
         copier = Copier(spool, target, self._claim.lease.operation_id)
         main = made.heads[MANIFEST]
         for path, head in sorted(made.heads.items()):
@@ -341,7 +341,8 @@ def _check_no_graph(target: Store) -> None:
 
 def _manifest_files(store: Store, head: Head) -> list[tuple[str, int]]:
     """The files of a manifest's state with their sizes; the last one is the version itself."""
-    keys = [*(key for key, _ in head.table.files()), f"{head.table.path}/{version_file(head.table.version)}"]
+    runs = [f"{head.table.path}/{run.name}" for run in head.snapshot.manifest.key_runs]
+    keys = [*runs, *(key for key, _ in head.table.files()), f"{head.table.path}/{version_file(head.table.version)}"]
     found = []
     for key in keys:
         info = store.objects.info(key)

@@ -1,7 +1,8 @@
 """Commits: list them with filters, a page at a time; find one, on whichever branch it is."""
 
+import heapq
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -59,8 +60,11 @@ def list_commits(
     filters: Mapping[str, str] | None = None,
     limit: int | None = None,
     before: str | None = None,
+    all_branches: bool = False,
 ) -> list[Commit]:
     """The branch's commits, newest first; `limit` bounds both the result and, without filters, the cost.
+
+    With `all_branches` come those of every branch that may be read, each once, by their times.
 
     `before` is a commit of the history, by its id, a tag, a branch or a time: what is older than it comes.
 
@@ -68,16 +72,42 @@ def list_commits(
         BadFilterError: There is no such filter, or its value can't be read.
         CommitMissingError: `before` is no commit of the branch's history.
     """
-    session.allow(Action.READ)
+    if not all_branches:
+        session.allow(Action.READ)
     check_count("limit", limit)
     most = None if limit is None else min(limit, sys.maxsize)
     tests = [_test(name, value) for name, value in (filters or {}).items()]
-    history = _wanted(session, session.log.history(session.head()))
+    newest = _all_histories(session) if all_branches else session.log.history(session.head())
+    history = _wanted(session, newest)
     if before is not None:
         last = commit_named(session, before)
         if all(commit.id != last for commit in history):
             raise CommitMissingError(last, session.log.branch)
     return list(islice((commit for commit in history if all(test(commit) for test in tests)), most))
+
+
+def _all_histories(session: Session) -> Iterator[Commit]:
+    """Merge the histories of all branches that may be read, newest first; what a branch comes from is main's."""
+    there = [one.log for one in _readable_branches(session)]
+    histories = [_own_commits(log) for log in there]
+    return heapq.merge(*histories, key=lambda commit: (parse_instant(commit.at), commit.id), reverse=True)
+
+
+def _readable_branches(session: Session) -> list[Session]:
+    """Return the graph on main and every other branch that may be read; DeniedError when none may."""
+    found: list[Session] = []
+    denied: DeniedError | None = None
+    for name in (MAIN, *(record.name for record in session.branches.records())):
+        try:
+            session.allow(Action.READ, name)
+            found.append(session.on(name))
+        except DeniedError as error:
+            denied = denied or error
+        except (BranchGoneError, BranchMissingError):
+            continue  # deleted just now
+    if denied is not None and not found:
+        raise denied
+    return found
 
 
 def _wanted(session: Session, commits: Iterator[Commit]) -> Iterator[Commit]:
@@ -92,16 +122,31 @@ def commit_page(
     filters: Mapping[str, str] | None = None,
     limit: int | None = None,
     before: str | None = None,
+    all_branches: bool = False,
 ) -> CommitPage:
     """As `list_commits`, with what can't be read any more, and how to go on."""
-    found = list_commits(session, filters=filters, limit=limit, before=before)
-    is_collected = collected_of(session.log, session.head())
+    found = list_commits(session, filters=filters, limit=limit, before=before, all_branches=all_branches)
     is_full = bool(found) and len(found) == limit and found[-1].parent is not None
     return CommitPage(
         commits=tuple(found),
-        collected=frozenset(commit.id for commit in found if is_collected(commit)),
+        collected=_collected(session, found, all_branches=all_branches),
         next=found[-1].id if is_full else None,
     )
+
+
+def _collected(session: Session, found: Sequence[Commit], *, all_branches: bool) -> frozenset[str]:
+    """Return the ids of those of the commits that cleanup has collected."""
+    if not all_branches:
+        is_collected = collected_of(session.log, session.head())
+        return frozenset(commit.id for commit in found if is_collected(commit))
+    by_branch: dict[str, list[Commit]] = {}
+    for commit in found:
+        by_branch.setdefault(commit.branch, []).append(commit)
+    gone: set[str] = set()
+    for there in _readable_branches(session):
+        mine = by_branch.pop(there.log.branch, [])
+        gone |= _collected(there, mine, all_branches=False) if mine else set()
+    return frozenset(gone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.repeats import earlier_try
+from omnigraph.commit.repeats import earlier_try, require_same_request
 from omnigraph.engine.bulk.incoming import Batch, LoadMode
 from omnigraph.engine.bulk.quarantine import Quarantine, finish
 from omnigraph.engine.bulk.refusals import LoadError, Problem
@@ -13,6 +13,7 @@ from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.load_call import LoadCall, LoadResult, Progress, TypeCounts, result_of
+from omnigraph.ops.load_digest import RequestDigest
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_reading import read_here
 from omnigraph.ops.load_records import Reader, Records
@@ -48,17 +49,19 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
     Raises:
         LoadError: Records can't be taken; it says why, for the first of them.
         ConflictError: Somebody else was faster, with records of the same keys, or on tables to be overwritten.
-        KeyReusedError: The actor's idempotency key belongs to another kind of request, or to a load in another mode.
+        KeyReusedError: The actor's idempotency key belongs to another kind of request, or to a load of other data, in
+            another mode or with other options.
         SpoolError, QuarantineError: The disk does not take what a load keeps there.
     """
     session.allow(Action.CHANGE, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
+    digest = RequestDigest(call, session.runtime.options.storage)
     head = session.head()
-    earlier = _earlier(session, head, call)
+    earlier = _earlier(session, head, digest)
     if earlier is not None:
         return earlier
-    work = _Load(session, call, reader)
+    work = _Load(session, digest, reader)
     try:
         work.read(head)
         return work.run()
@@ -66,13 +69,16 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
         work.close()
 
 
-def _earlier(session: Session, head: Head, call: LoadCall) -> LoadResult | None:
+def _earlier(session: Session, head: Head, digest: RequestDigest) -> LoadResult | None:
     """What this very call did before, when its answer did not reach the caller. A dry run answers for itself."""
+    call = digest.call
     key = None if call.is_dry_run else call.idempotency_key
     commit = earlier_try(session.log, head, operation=OPERATION, actor=call.actor, key=key)
     if commit is None:
         return None
-    found = result_of(commit, call, session.catalog(head.snapshot))
+    found = result_of(commit, call, session.catalog(head.snapshot), head.snapshot.branch)
+    if commit.request is not None:
+        require_same_request(commit, OPERATION, digest.value())
     if found.quarantine is not None:
         finish(Path(found.quarantine))  # that call's process may have died right behind its commit
     return found
@@ -81,8 +87,9 @@ def _earlier(session: Session, head: Head, call: LoadCall) -> LoadResult | None:
 class _Load:
     """One load on its way: its input is read once, and checked and written as often as it takes."""
 
-    def __init__(self, session: Session, call: LoadCall, reader: Reader) -> None:
-        self._session, self._call, self._reader = session, call, reader
+    def __init__(self, session: Session, digest: RequestDigest, reader: Reader) -> None:
+        self._session, self._digest, self._reader = session, digest, reader
+        self._call = digest.call
         self._records: Records | None = None
         self._quarantine: Quarantine | None = None
         self._base: Head | None = None
@@ -125,7 +132,7 @@ class _Load:
     def _attempt(self) -> LoadResult:
         session, call = self._session, self._call
         head = self._head()
-        earlier = _earlier(session, head, call)
+        earlier = _earlier(session, head, self._digest)
         if earlier is not None:
             return earlier
         batch = self._checked(head)
@@ -206,6 +213,7 @@ class _Load:
             requirements=self.records.requirements(batch),
             message=call.message if call.message is not None else self.records.export,
             idempotency_key=call.idempotency_key,
+            request=self._digest.value(),
             affected=result.affected,
             summary=result.summary(),
             armed=self.records.armed,
@@ -213,5 +221,5 @@ class _Load:
         if done is None:
             return result
         if done.was_there:
-            return result_of(done.commit, call, batch.view.catalog)
+            return result_of(done.commit, call, batch.view.catalog, result.branch)
         return replace(result, commit_id=done.commit.id)

@@ -68,6 +68,7 @@ def _is_repeated(session: Session, call: LoadCall, branch: str) -> bool:
         head = there.head()
     except (BranchMissingError, DeniedError):
         return False
-    if earlier_try(there.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key) is None:
+    earlier = earlier_try(there.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key)
+    if earlier is None or earlier.branch != branch:  # what its parent did before the fork has not made it
         raise BranchExistsError(branch, branch)
     return True

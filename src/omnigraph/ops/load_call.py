@@ -49,6 +49,10 @@ class LoadCall:
     is_dry_run: bool = False
     only_known: bool = False
     """Whether records of a merge whose row is not there are passed over, and don't make one."""
+    digests: Mapping[int, str] = field(default_factory=dict)
+    """By their number among the typed sources, digests of rows that a digest can't be taken of on the way."""
+    is_known_by_key: bool = False
+    """Whether the idempotency key alone says which load it is, and its content is not compared."""
     progress: Callable[[Progress], None] | None = None
 
     def tell(self, phase: str, rows: int, done: int = 0, total: int | None = None) -> None:
@@ -126,8 +130,8 @@ class LoadResult:
         return {**kept, _WHOLE: {self.mode.value: 1, _REJECTED: self.rejected}}
 
 
-def result_of(commit: Commit, call: LoadCall, catalog: Catalog) -> LoadResult:
-    """The answer of the load that made a commit; KeyReusedError when its mode was another one."""
+def result_of(commit: Commit, call: LoadCall, catalog: Catalog, branch: str) -> LoadResult:
+    """The answer, on a branch, of the load that made a commit of its history; KeyReusedError if its mode differs."""
     summary = commit.summary or {}
     whole = summary.get(_WHOLE, {})
     for mode in LoadMode:
@@ -139,7 +143,7 @@ def result_of(commit: Commit, call: LoadCall, catalog: Catalog) -> LoadResult:
     rejected = whole.get(_REJECTED, 0)
     return LoadResult(
         mode=call.mode,
-        branch=commit.branch,
+        branch=branch,
         commit_id=commit.id,
         nodes={name: one for name, one in counts.items() if name in catalog.nodes},
         edges={name: one for name, one in counts.items() if name in catalog.edges},

@@ -224,6 +224,11 @@ def total_bytes(given: LoadInput, storage: Mapping[str, str] | None = None) -> i
     return sum(_size(file) for path in paths for file in _files(path, storage))
 
 
+def named_files(path: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
+    """Return the files that a path, directory or pattern stands for. Raises what `expand_inputs` says of paths."""
+    return _files(path, storage)
+
+
 def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     """By type, which column holds which property: of texts `Person.name=full_name`."""
     found: dict[str, dict[str, str]] = {}

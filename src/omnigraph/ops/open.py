@@ -1,14 +1,14 @@
 """Open a graph: check its format, and clear up after writers that died."""
 
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.recovery import Report, recover
+from omnigraph.commit.recovery import Report, recover_quietly
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.store import Store
 from omnigraph.storage.uri import parse_uri
-from omnigraph.telemetry import RECOVERIES, log
+from omnigraph.telemetry import log
 
 
 def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived: bool | None = None) -> Session:
@@ -38,18 +38,16 @@ def unopened_session(uri: str, runtime: Runtime) -> Session:
     return Session(store=store, handles=Handles(store), log=ManifestLog(store))
 
 
-def heal(session: Session, head: Head) -> Report | None:
+def heal(session: Session, head: Head | None) -> Report | None:
     """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run.
 
-    `head` is a state of main, which tells of branches whose deletion was not finished.
+    `head` is a state of main, if one is known, which tells of branches whose deletion was not finished.
     """
     try:
-        session.branches.finish_deletions(head)
-        report = recover(session.store, session.branches.main)
+        if head is not None:
+            session.branches.finish_deletions(head)
     except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
         is_bug = not isinstance(error, OmnigraphError)
-        log.warning("recovery of %s did not run: %s", session.uri, error, exc_info=is_bug)
+        log.warning("deletions of branches of %s were not finished: %s", session.uri, error, exc_info=is_bug)
         return None
-    for outcome in ("rolled_forward", "rolled_back", "failed"):
-        RECOVERIES.settled(session.uri, outcome, len(getattr(report, outcome)))
-    return report
+    return recover_quietly(session.store, session.branches.main)

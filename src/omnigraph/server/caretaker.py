@@ -5,12 +5,46 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.open import open_session
+from omnigraph.ops.open import heal, open_session
 from omnigraph.ops.reconcile import ReconcilePolicy, Reconciler
 from omnigraph.server.hosting import Hosted
 from omnigraph.telemetry import log
 
 _SECONDS_TO_STOP = 5.0
+
+
+class Healer:
+    """Settles operations of other processes that died, for as long as the server runs. One listing a graph and round.
+
+    A graph that is open stays open: without this, a server would never look for them again.
+    """
+
+    def __init__(self, graphs: Iterable[Hosted], every_seconds: float) -> None:
+        self._graphs = [hosted for hosted in graphs if not hosted.config.is_read_only]
+        self._every = every_seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="recover", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the graph that is being looked at; a crash would do no harm either."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(_SECONDS_TO_STOP)
+
+    def heal_all(self) -> None:
+        """Look at every graph that is open."""
+        for hosted in self._graphs:
+            session = hosted.session
+            if session is not None and not self._stopped.is_set():
+                heal(session, session.branches.main.cached())
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._every):
+            self.heal_all()
 
 
 class Caretaker:

@@ -12,6 +12,7 @@ from omnigraph.ops.findings import Finding
 from omnigraph.ops.indexes import IndexReport, IndexState
 from omnigraph.ops.operations import Operations
 from omnigraph.ops.optimize import OptimizeResult
+from omnigraph.ops.recoveries import Recovery, TableOutcome
 from omnigraph.ops.repair_plan import Certainty, LostStep, Remedy, TablePlan
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
 from omnigraph.ops.table_upkeep import TableUpkeep
@@ -36,8 +37,15 @@ def index(said: Said) -> IndexReport:
 
 def operations(said: Said) -> Operations:
     """What is under way, as far as every door shows it."""
-    pending = tuple(Sidecar(**one, manifest_path="", base_seq=0) for one in said["pending"])
-    return Operations(pending, tuple(BrokenSidecar(**one) for one in said["broken"]))
+    dead = frozenset(one["id"] for one in said["pending"] if one["state"] == "dead")
+    known = ({**one, "state": "running"} if one["id"] in dead else one for one in said["pending"])
+    pending = tuple(Sidecar(**one, manifest_path="", base_seq=0) for one in known)
+    return Operations(pending, tuple(BrokenSidecar(**one) for one in said["broken"]), dead)
+
+
+def recovery(said: Said) -> Recovery:
+    """An operation that was settled."""
+    return Recovery(**{**said, "tables": tuple(TableOutcome(**one) for one in said["tables"])})
 
 
 def embedded(said: Said) -> EmbedResult:

@@ -64,9 +64,11 @@ class RemoteHistory:
         filters: Mapping[str, str] | None = None,
         limit: int | None = None,
         before: str | None = None,
+        all_branches: bool = False,
     ) -> list[Commit]:
-        """The history of a branch, newest first."""
-        return list(self.commit_page(branch=branch, filters=filters, limit=limit, before=before).commits)
+        """The history of a branch, or the commits of all branches, newest first."""
+        page = self.commit_page(branch=branch, filters=filters, limit=limit, before=before, all_branches=all_branches)
+        return list(page.commits)
 
     def commit_page(
         self,
@@ -75,12 +77,14 @@ class RemoteHistory:
         filters: Mapping[str, str] | None = None,
         limit: int | None = None,
         before: str | None = None,
+        all_branches: bool = False,
     ) -> CommitPage:
         """As `commits`, with which of them cleanup has collected, and what to ask for to get the next page."""
         given = [f"{name}={value}" for name, value in (filters or {}).items()]
         size = MOST_ITEMS if limit is None else min(limit, MOST_ITEMS)
         said: list[answers.Document] = []
-        for page in self._calls.pages("commits", branch=branch, filter=given or None, before=before, limit=size):
+        asked = {"branch": branch, "filter": given or None, "before": before, "all_branches": all_branches or None}
+        for page in self._calls.pages("commits", **asked, limit=size):
             said += page["commits"]
             if limit is not None and len(said) >= limit:
                 break

@@ -11,10 +11,12 @@ from omnigraph.ops.embed import EmbedResult
 from omnigraph.ops.indexes import IndexReport
 from omnigraph.ops.operations import Operations
 from omnigraph.ops.optimize import OptimizeResult
+from omnigraph.ops.recoveries import Recovery
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.server import client_answers_upkeep as answers
 from omnigraph.server.client_calls import GraphCalls, check_actor, time_text
+from omnigraph.server.paging import MOST_ITEMS
 
 PATIENT_SECONDS = 24 * 3_600.0
 """How long maintenance may take."""
@@ -45,6 +47,19 @@ class RemoteUpkeep:
     def operations(self) -> Operations:
         """Operations that are at work, or died and wait for recovery."""
         return answers.operations(self._calls.get("operations"))
+
+    def recoveries(self, *, limit: int | None = None, before: str | None = None) -> list[Recovery]:
+        """What recovery did about operations that died, newest first."""
+        found: list[Recovery] = []
+        is_behind = before is None
+        for page in self._calls.pages("recoveries", limit=MOST_ITEMS):
+            for one in page["recoveries"]:
+                if is_behind:
+                    found.append(answers.recovery(one))
+                is_behind = is_behind or one["id"] == before
+            if limit is not None and len(found) >= limit:
+                break
+        return found[:limit]
 
     def embed(  # noqa: PLR0913 - the choices of a run, all by name but the type
         self,

@@ -34,7 +34,10 @@ _PARAMETERS = {
     "branch": "The branch's name; slashes in it stay as they are.",
     "commit": "The commit's id.",
     "dry_run": "Only check, and write nothing.",
-    "idempotency_key": "A key of your choice: the same request with the same key is done only once.",
+    "idempotency_key": (
+        "A key of your choice: the same request with the same key is done only once within 7 days; another request"
+        " with it is refused."
+    ),
     "message": "What the commit says it is for.",
     "name": "The stored query's name.",
     "tag": "The tag's name.",

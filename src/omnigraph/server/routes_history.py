@@ -33,6 +33,7 @@ router = APIRouter()
 
 Versions = Annotated[int | None, Query(description="The most versions; all unless given.", ge=1)]
 Before = Annotated[str | None, Query(description="Only what is older than this commit.", max_length=64)]
+AllBranches = Annotated[bool, Query(description="Commits of every branch, by their times; `branch` does not matter.")]
 Filters = Annotated[list[str] | None, Query(alias="filter", description="`actor=ada`; may be repeated.", max_length=16)]
 
 
@@ -81,22 +82,28 @@ async def commits(
     branch: BranchName = "main",
     filters: Filters = None,
     before: Before = None,
+    all_branches: AllBranches = False,
     limit: Limit = USUAL_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
-    """The history of a branch, newest first."""
+    """The history of a branch, or the commits of all branches, newest first."""
     service = service_of(request)
     budget = service.budget()
-    handle = service.graph(request, graph, Action.READ, branch, within=budget)
+    handle = service.graph(request, graph, Action.READ, None if all_branches else branch, within=budget)
     place = None if cursor is None else cursor_of(cursor, CommitCursor)
-    if place is not None and place.branch != branch:
+    line = "" if all_branches else branch
+    if place is not None and place.branch != line:
         raise BadCursorError
     named = dict(pair.partition("=")[::2] for pair in filters or ())
     before = before if place is None else place.before
     page = await service.read(
-        request, budget, partial(handle.commit_page, branch=branch, filters=named, limit=limit, before=before)
+        request,
+        budget,
+        partial(
+            handle.commit_page, branch=branch, filters=named, limit=limit, before=before, all_branches=all_branches
+        ),
     )
-    more = None if page.next is None else cursor_text(CommitCursor(branch, page.next))
+    more = None if page.next is None else cursor_text(CommitCursor(line, page.next))
     return answer({"commits": page.to_json()["commits"], "next_cursor": more})
 
 

@@ -12,9 +12,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from omnigraph.policy import Action
-from omnigraph.server.answers import bounded
-from omnigraph.server.asked import BranchName, CommitId, GraphId, Instant, body_of, instant_of
+from omnigraph.server.answers import answer, bounded
+from omnigraph.server.asked import (
+    USUAL_LIMIT,
+    BranchName,
+    CommitId,
+    Cursor,
+    GraphId,
+    Instant,
+    Limit,
+    body_of,
+    instant_of,
+)
 from omnigraph.server.openapi import described
+from omnigraph.server.paging import NameCursor, cursor_of, cursor_text
 from omnigraph.server.refusals import BadRequestError
 from omnigraph.server.service import Service, service_of
 from omnigraph.server.wire_errors import shown
@@ -29,6 +40,7 @@ from omnigraph.server.wire_upkeep import (
     OperationsAnswer,
     OptimizeAnswer,
     OptimizeBody,
+    RecoveriesAnswer,
     RepairAnswer,
     RepairBody,
 )
@@ -63,6 +75,17 @@ async def operations(request: Request, graph: GraphId) -> Response:
     service = service_of(request)
     handle = service.graph(request, graph, Action.READ, None)
     return _shown(service, await service.run(request, handle.operations))
+
+
+@router.get("/graphs/{graph}/recoveries", **described(RecoveriesAnswer))
+async def recoveries(request: Request, graph: GraphId, limit: Limit = USUAL_LIMIT, cursor: Cursor = None) -> Response:
+    """What recovery did about operations that died, newest first, on any branch, also on one that was deleted."""
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.READ, None)
+    before = None if cursor is None else cursor_of(cursor, NameCursor).after
+    found = await service.run(request, partial(handle.recoveries, limit=limit + 1, before=before))
+    more = cursor_text(NameCursor(found[limit - 1].id)) if len(found) > limit else None
+    return answer({"recoveries": [one.to_json() for one in found[:limit]], "next_cursor": more})
 
 
 @router.post("/graphs/{graph}/embed", **described(EmbedAnswer, body=EmbedBody, can_conflict=True))

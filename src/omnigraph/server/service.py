@@ -19,7 +19,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
 from omnigraph.server.allocators import resident_bytes
 from omnigraph.server.auth import Tokens
-from omnigraph.server.caretaker import Caretaker
+from omnigraph.server.caretaker import Caretaker, Healer
 from omnigraph.server.hosting import Hosted, Hosting
 from omnigraph.server.metrics import Metrics, Reading
 from omnigraph.server.refusals import RequestTooLongError
@@ -81,6 +81,8 @@ class Service:
     is_draining: bool = False
     caretaker: Caretaker | None = None
     """Who optimises the graphs meanwhile, if anybody does."""
+    healer: Healer | None = None
+    """Who settles operations that died."""
 
     @classmethod
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
@@ -94,6 +96,8 @@ class Service:
         if config.maintenance is not None:
             service.caretaker = Caretaker(hosting.graphs.values(), config.maintenance)
             service.caretaker.start()
+        service.healer = Healer(hosting.graphs.values(), config.recovery_seconds)
+        service.healer.start()
         _declare(service)
         return service
 
@@ -179,6 +183,8 @@ class Service:
         """Wait for what runs."""
         if self.caretaker is not None:
             self.caretaker.stop()
+        if self.healer is not None:
+            self.healer.stop()
         self.admission.close()
 
 

@@ -134,6 +134,13 @@ class OperationsAnswer(msgspec.Struct, kw_only=True):
     broken: list[dict[str, Any]]
 
 
+class RecoveriesAnswer(msgspec.Struct, kw_only=True):
+    """What recovery did about operations that died, newest first."""
+
+    recoveries: list[dict[str, Any]]
+    next_cursor: str | None
+
+
 class EmbedAnswer(msgspec.Struct, kw_only=True):
     """Which vectors were computed; each batch is a commit."""
 

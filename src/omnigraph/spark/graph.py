@@ -22,6 +22,7 @@ from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.export import export_on_spark
 from omnigraph.spark.failures import surfacing
+from omnigraph.spark.frame_digest import digest_frames
 from omnigraph.spark.frames import frame_of
 from omnigraph.spark.job import reader
 from omnigraph.spark.scan import plan_scan, type_named
@@ -116,8 +117,10 @@ class SparkGraph:
         that it was made for: `at()` gives one of what was loaded.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
+        given = load_input(None, nodes, edges, map)
         call = LoadCall(
-            input=load_input(None, nodes, edges, map),
+            input=given,
+            digests={} if idempotency_key is None or dry_run else digest_frames(given),
             mode=chosen("mode", LoadMode, mode),
             actor=actor,
             message=message,

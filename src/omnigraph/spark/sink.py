@@ -186,6 +186,7 @@ def _commit(target: Target, schema: pa.Schema, told: Sequence[Pieces]) -> LoadRe
             actor=target.actor,
             message=target.message,
             idempotency_key=target.idempotency_key,
+            is_known_by_key=True,  # the pieces of tasks come in any order
         )
         return load(session, call, read_here)
     finally:

@@ -224,6 +224,7 @@ class _Batches:
                 actor=call.actor,
                 message=call.message,
                 idempotency_key=key,
+                is_known_by_key=True,  # the batch of a checkpoint: its rows may come in another order
                 on_error=None if kept is None else kept.directory,
                 max_errors=call.max_errors,
             )
@@ -244,7 +245,7 @@ class _Batches:
     def _was_done(self, key: str) -> bool:
         """Whether the first batch since the start was loaded before the stream died, however long ago that is.
 
-        A load looks for its key among the latest commits of its actor only. No later batch can have been tried before.
+        A load knows its key for some days only. No later batch can have been tried before.
         """
         if not self._is_first:
             return False

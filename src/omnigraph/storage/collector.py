@@ -43,6 +43,7 @@ _CONTENT = re.compile(
     rf"data/[0-9A-Za-z_-]+\.lance{_HALF}|data/[0-9A-Za-z_-]+/[0-9A-Za-z_-]+\.blob{_HALF}"
     rf"|_deletions/\d+-\d+-\d+\.(?:arrow|bin){_HALF}|_transactions/\d+-{_UUID}\.txn{_HALF}"
     rf"|_indices/{_UUID}/[0-9A-Za-z_./-]+{_HALF}"
+    r"|keys/[0-9A-Z]{26}"
     r"|(?:data|data/[0-9A-Za-z_-]+|_deletions|_transactions|_versions)/\.tmp[0-9A-Za-z]{6}"
 )
 _VERSION = re.compile(rf"_versions/d\d+\.manifest{_HALF}")

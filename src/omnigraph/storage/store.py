@@ -1,9 +1,11 @@
 """One graph's storage: its location, control objects and Lance settings, shared by every table."""
 
+import threading
 from collections.abc import Iterable
 
 from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
 
+from omnigraph.clock import Clock
 from omnigraph.options import Durability
 from omnigraph.runtime import Runtime
 from omnigraph.storage.durable import flush, flush_above
@@ -19,6 +21,24 @@ _FEWEST_BYTES = 16 * 1024 * 1024
 """With less, what a commit has just written is read again by the next one."""
 
 
+class Interval:
+    """Something that is done now and then, by one thread at a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._done_at = clock.monotonic()
+
+    def take(self, seconds: float) -> bool:
+        """Return whether it was last done so long ago; then it counts as done now, and the caller does it."""
+        with self._lock:
+            now = self._clock.monotonic()
+            is_due = now - self._done_at >= seconds
+            if is_due:
+                self._done_at = now
+        return is_due
+
+
 class Store:
     """Where a graph lives and how to reach it. Safe to share between threads."""
 
@@ -27,6 +47,8 @@ class Store:
         self.session = _session(runtime.options.cache_bytes)
         self._flushed = {"/"}
         """Directories whose own names are known to be on disk."""
+        self.recovery = Interval(runtime.clock)
+        """When operations that died were last looked for. Opening a graph for writing begins with that."""
         self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
 
     @property

@@ -15,7 +15,8 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.layout import FORMAT, version_file, version_number
+from omnigraph.storage.creating import create_dataset
+from omnigraph.storage.layout import version_file, version_number
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
@@ -168,26 +169,9 @@ class SwapTable:
 
 def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
     """A new table whose first version holds `head`; of several racers one wins, the others get SwapLostError."""
-    with counted(store.runtime.telemetry, "manifest"):
-        try:
-            dataset = lance.write_dataset(
-                head,
-                store.uri(path),
-                mode="create",
-                data_storage_version=FORMAT,
-                enable_stable_row_ids=True,
-                enable_v2_manifest_paths=True,
-                session=store.session,
-                storage_options=store.lance_options,
-            )
-        except OSError as error:
-            if "already exists" in str(error):
-                raise SwapLostError(path, 0) from None
-            raise store_failure(f"create {path}", error) from error
-    table = SwapTable(store, path, dataset)
-    files = [f"{path}/data/{file.path}" for fragment in dataset.get_fragments() for file in fragment.metadata.files]
-    store.flush([*files, f"{path}/{version_file(table.version)}"])
-    return table
+    with counted(store.runtime.telemetry, "manifest"), store_errors(f"create {path}"):
+        dataset = create_dataset(store, path, head)
+    return SwapTable(store, path, dataset)
 
 
 def open_table(store: Store, path: str, version: int | None = None) -> SwapTable:

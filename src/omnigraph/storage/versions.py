@@ -6,23 +6,21 @@ Every version is detached: immutable, unnamed, seen by nobody who does not know 
 import json
 from collections.abc import Iterable
 
-import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
-from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.creating import create_dataset
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.index_staging import index_from_json
-from omnigraph.storage.layout import FORMAT, detached_file, version_file
+from omnigraph.storage.layout import detached_file
 from omnigraph.storage.physical import physical_schema
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.rewriting import rewrite_operation
 from omnigraph.storage.schema_staging import freed_schema, relaxed_schema, schema_of
 from omnigraph.storage.staging import Change, Staged
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import SwapLostError
 
 
 class StaleBaseError(OmnigraphError):
@@ -46,24 +44,7 @@ def create_table(store: Store, path: str, schema: pa.Schema) -> int:
     """A new, empty table with stable row ids; the number of its first version. SwapLostError: somebody was first."""
     schema = physical_schema(schema)
     with counted(store.runtime.telemetry, "table"), store_errors(f"create {path}"):
-        try:
-            dataset = lance.write_dataset(
-                schema.empty_table(),
-                store.uri(path),
-                mode="create",
-                data_storage_version=FORMAT,
-                enable_stable_row_ids=True,
-                enable_v2_manifest_paths=True,
-                session=store.session,
-                storage_options=store.lance_options,
-            )
-        except OSError as error:
-            if isinstance(error, CommitConflictError) or "already exists" in str(error):
-                raise SwapLostError(path, 0) from None
-            raise
-    version = int(dataset.version)
-    store.flush([f"{path}/{version_file(version)}"])
-    return version
+        return int(create_dataset(store, path, schema.empty_table()).version)
 
 
 def apply(handles: Handles, staged: Staged, base: int) -> int:

@@ -1,0 +1,166 @@
+"""A digest of what a load asks for: by it an idempotency key is known to come with the same load again.
+
+It covers the mode, the options, the types and columns, and the content: the bytes of files and streams, the rows of
+Arrow data as IPC. Streams can be read once, so they are digested while the load reads them; a repeated load, which
+reads nothing else, reads them to the end.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.engine.decoding.json_lines import chunks_of
+from omnigraph.engine.decoding.sources import file_errors
+from omnigraph.engine.decoding.typed_files import ArrowStream
+from omnigraph.ops.load_call import LoadCall
+from omnigraph.ops.load_inputs import LoadInput, named_files
+from omnigraph.storage.remote_files import InputFile, RemoteFile
+
+WHOLE_BYTES = 1 << 30
+"""Files up to this size are digested whole: about a second a gigabyte. Of larger ones size and time are taken."""
+_DIGEST_BYTES = 16
+
+
+class RequestDigest:
+    """The digest of one load. Load `call`, whose streams are watched; ask for the `value` when it is read."""
+
+    def __init__(self, call: LoadCall, storage: dict[str, str]) -> None:
+        self._storage = storage
+        self._value: str | None = None
+        self._is_wanted = call.idempotency_key is not None and not call.is_known_by_key and not call.is_dry_run
+        self.call = call if not self._is_wanted else replace(call, input=_watch(call))
+
+    def value(self) -> str | None:
+        """Return the digest, reading what of the input was not read yet; None for a load without a key."""
+        if self._is_wanted and self._value is None:
+            self._value = self._compute()
+        return self._value
+
+    def _compute(self) -> str:
+        call = self.call
+        graph = [self._content(source.data) for source in call.input.graph]
+        typed = [
+            [one.type, one.is_edge, dict(one.columns), call.digests.get(number) or self._content(one.data)]
+            for number, one in enumerate(call.input.typed)
+        ]
+        options = [call.mode.value, call.only_known, call.on_error is not None, call.max_errors]
+        return _hash(msgspec.json.encode([options, graph, typed], order="deterministic"))
+
+    def _content(self, data: Any) -> list[str]:
+        """Digest one source, file by file."""
+        if isinstance(data, _HashedChunks | _HashedRows):
+            return [data.finish()]
+        paths = data if isinstance(data, tuple) else (data,)
+        return [_digest_file(file) for path in paths for file in named_files(path, self._storage)]
+
+
+def _watch(call: LoadCall) -> LoadInput:
+    """Return the input with its streams watched. What has a digest already is left as it is."""
+    graph = [
+        one if isinstance(one.data, str | os.PathLike) else replace(one, data=_HashedChunks(one.data))
+        for one in call.input.graph
+    ]
+    typed = [
+        replace(one, data=_HashedRows(one.data))
+        if isinstance(one.data, ArrowStream) and number not in call.digests
+        else one
+        for number, one in enumerate(call.input.typed)
+    ]
+    return LoadInput(graph=tuple(graph), typed=tuple(typed))
+
+
+class _HashedChunks:
+    """Bytes that are hashed as they are read."""
+
+    def __init__(self, data: BinaryIO | Iterable[bytes]) -> None:
+        self._chunks = iter(chunks_of(data))
+        self._hash = blake2b(digest_size=_DIGEST_BYTES)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self._hash.update(chunk)
+            yield chunk
+
+    def finish(self) -> str:
+        """Read what is left, and return the digest of all."""
+        for _ in self:
+            pass
+        return self._hash.hexdigest()
+
+
+class _HashedRows:
+    """Arrow data whose rows are hashed as they are read."""
+
+    def __init__(self, data: ArrowStream) -> None:
+        self._data = data
+        self._digest: str | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the stream, as Arrow's PyCapsule interface has it."""
+        reader = pa.RecordBatchReader.from_stream(self._data)
+        watched = pa.RecordBatchReader.from_batches(reader.schema, self._read(reader))
+        return watched.__arrow_c_stream__(requested_schema)
+
+    def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        sink = _HashSink()
+        with pa.ipc.new_stream(pa.PythonFile(sink, "w"), reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+                yield batch
+        self._digest = sink.hash.hexdigest()
+
+    def finish(self) -> str:
+        """Read everything, unless that was done, and return the digest."""
+        if self._digest is None:
+            for _ in pa.RecordBatchReader.from_stream(self):
+                pass
+        assert self._digest is not None  # noqa: S101 - set when the last batch was read
+        return self._digest
+
+
+class _HashSink:
+    """A file that keeps nothing but the hash of what is written to it."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.hash = blake2b(digest_size=_DIGEST_BYTES)
+
+    def write(self, data: bytes) -> int:
+        """Take bytes."""
+        self.hash.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: nothing waits."""
+
+    def close(self) -> None:
+        """Do nothing: the hash stays."""
+
+
+def _digest_file(file: InputFile) -> str:
+    """Digest a file: an object by its tag, a file by its bytes, a large one by its size and time.
+
+    What is no regular file, such as a pipe, can be read once only, by the load: only that it was one is taken.
+    """
+    if isinstance(file, RemoteFile):
+        return f"{file.size} {file.etag}"
+    with file_errors(str(file)):
+        info = file.stat()
+        if not stat.S_ISREG(info.st_mode):
+            return "no regular file"
+        if info.st_size > WHOLE_BYTES:
+            return f"{info.st_size} {info.st_mtime_ns}"
+        with Path(file).open("rb") as opened:
+            return file_digest(opened, lambda: blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+
+
+def _hash(data: bytes) -> str:
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
