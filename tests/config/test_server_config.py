@@ -49,6 +49,7 @@ key_variable = "KEY"
 uri = "people.omni"
 queries = "queries"
 read_only = true
+keep_derived = false
 
 [graphs.far]
 uri = "s3://bucket/far"
@@ -74,6 +75,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
         True,
     )
     assert (far.uri, far.queries, far.is_read_only) == ("s3://bucket/far", None, False)
+    assert (people.keep_derived, far.keep_derived) == (False, True)
     assert config.maintenance == ReconcilePolicy(every_seconds=30.0, budget=0.25)
     assert config.embedding is not None
     assert (config.embedding.provider, config.embedding.key) == (EmbedProvider.OPENAI, "k")

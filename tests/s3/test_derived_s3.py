@@ -63,7 +63,7 @@ def options_of(storage: dict[str, str], *, derived_cache: bool = True) -> Option
 def answers(uri: str, storage: dict[str, str], *, derived_cache: bool = True) -> tuple[list[object], Requests]:
     """What a handle that has read nothing answers, and the requests of that; what it keeps is kept when it returns."""
     used = runtime(options_of(storage, derived_cache=derived_cache))
-    graph = og.Graph.open(uri, is_read_only=True, keep_derived=True, runtime=used)
+    graph = og.Graph.open(uri, is_read_only=False, keep_derived=True, runtime=used)
     with used.telemetry.counting() as requests:
         rows: list[object] = [graph.query(question).rows() for question in QUESTIONS]
         graph._session.reads.settle()

@@ -105,6 +105,8 @@ class HostedGraph:
     queries: Path | None = None
     """A directory of stored queries."""
     is_read_only: bool = False
+    keep_derived: bool = True
+    """Whether its reads may keep what they derived beside the tables; a graph that is served read-only never does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +270,11 @@ def _hosted(name: str, section: Section) -> HostedGraph:
     if "://" not in uri:
         uri = str(section.path("uri"))
     hosted = HostedGraph(
-        id=name, uri=uri, queries=section.path("queries"), is_read_only=section.switch("read_only", otherwise=False)
+        id=name,
+        uri=uri,
+        queries=section.path("queries"),
+        is_read_only=section.switch("read_only", otherwise=False),
+        keep_derived=section.switch("keep_derived", otherwise=True),
     )
     section.finish()
     return hosted

@@ -115,6 +115,11 @@ class S3Objects:
             meta, data = result.meta, bytes(result.bytes())
         return StoredObject(data, str(meta["e_tag"]), ObjectInfo(key, len(data), meta["last_modified"]))
 
+    def get_start(self, key: str, size: int) -> bytes:
+        """See ObjectStore."""
+        with _store_errors("read", key):
+            return bytes(obstore.get(self._store, key, options={"range": (0, size)}).bytes())
+
     def get_up_to(self, key: str, limit: int) -> bytes | None:
         """The object's bytes, or None when there are more than so many: then none of them is read."""
         with _store_errors("read", key):

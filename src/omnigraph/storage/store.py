@@ -71,6 +71,11 @@ class CountedObjects:
         self._telemetry.record("control", "get")
         return self._inner.get(key)
 
+    def get_start(self, key: str, size: int) -> bytes:
+        """See ObjectStore."""
+        self._telemetry.record("control", "get")
+        return self._inner.get_start(key, size)
+
     def info(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""
         self._telemetry.record("control", "head")
