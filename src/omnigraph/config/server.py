@@ -13,6 +13,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.ops.reconcile import ReconcilePolicy
 from omnigraph.options import EmbedOptions, EmbedProvider
+from omnigraph.places import scheme_of
 from omnigraph.policy import Actor
 
 FILE = "omnigraph.toml"
@@ -267,7 +268,7 @@ def _hosted(name: str, section: Section) -> HostedGraph:
     uri = section.text("uri")
     if uri is None:
         raise section.error("uri", "every graph has the place where it is")
-    if "://" not in uri:
+    if scheme_of(uri) is None:
         uri = str(section.path("uri"))
     hosted = HostedGraph(
         id=name,

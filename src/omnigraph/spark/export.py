@@ -30,7 +30,8 @@ from omnigraph.ops.export import (
     chosen_types,
     file_errors,
     large_pieces,
-    parquet_path,
+    locate_target,
+    parquet_name,
 )
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ID, arrow_schema
@@ -112,13 +113,20 @@ def export_on_spark(
         TypeMissingError: The schema of that snapshot has no such type.
         ExportTargetError: The target can't be written, holds other files, or executors don't see it.
     """
+    place = locate_target(target)
+    if not place.is_local:
+        reason = (
+            "executors write files that take their names together, which a bucket can't do; name a directory that they"
+            " all see, or let this process write it, with the engine `local`"
+        )
+        raise ExportTargetError(f"`{os.fspath(target)}`", reason)
+    directory = Path(place.path)
     chosen = chosen_types(session.catalog(snapshot), types)
     work = _Export(session, snapshot, spark, frames, _Told(progress, chosen, snapshot))
-    directory = Path(target).absolute()
     rows: dict[str, int] = {}
     if format is ExportFormat.PARQUET:
         for type_ in chosen:
-            with _appearing(session, parquet_path(directory, type_)) as hidden:
+            with _appearing(session, directory / parquet_name(type_)) as hidden:
                 files = Files(directory=str(hidden), stem="part", type=type_, format=format)
                 rows[type_.name] = work.write(files)
                 if not rows[type_.name]:

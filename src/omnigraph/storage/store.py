@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
 
 from omnigraph.options import Durability
+from omnigraph.places import Location
 from omnigraph.runtime import Runtime
 from omnigraph.storage.durable import flush, flush_above
 from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError
 from omnigraph.storage.s3_objects import S3Objects
-from omnigraph.storage.uri import Location
 
 INDEX_BYTES = 512 * 1024 * 1024
 METADATA_BYTES = 256 * 1024 * 1024
