@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -108,3 +109,14 @@ def test_what_a_reader_keeps_while_a_cleanup_runs_goes_too(graph: og.Graph) -> N
     cleaner.cleanup(keep=1, confirm=True)
 
     assert [path.exists() for path in late] == [False]
+
+
+def test_what_a_reader_had_half_written_when_it_died_goes_with_the_grace(graph: og.Graph) -> None:
+    half = derive(graph, ".tmp-0123456789abcdef", [])
+    pass_time(graph.uri, timedelta(minutes=1))
+
+    graph.cleanup(keep=9, grace=timedelta(hours=1), confirm=True)
+    is_there_while_young = half.exists()
+    graph.cleanup(keep=9, grace=timedelta(), confirm=True)
+
+    assert (is_there_while_young, half.exists()) == (True, False)

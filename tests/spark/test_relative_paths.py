@@ -11,9 +11,9 @@ from load_calls import person, text_of
 from mutating import new_graph
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
-from omnigraph.ops.load_inputs import OneInput
+from omnigraph.ops.load_inputs import GraphLines, OneInput, expand_inputs
 from omnigraph.spark import reading
-from omnigraph.spark.splits import InputNotOnExecutorError, Split, plan_splits
+from omnigraph.spark.splits import InputNotOnExecutorError, Split, plan_splits, with_absolute_path
 from spark_loading import APART, left_over, reasons, spark_loaded
 
 PEOPLE = 60
@@ -81,3 +81,17 @@ def test_a_mistake_of_columns_has_the_name_that_was_given(spark: SparkSession, g
 
     with pytest.raises(ColumnError, match=r"odd\.csv"):
         spark_loaded(spark, graph, "append", typed("odd.csv"), APART)
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("given", [LoadInput(graph=(GraphSource(data="in.jsonl"),)), typed("in.csv")])
+def test_an_input_has_an_absolute_path_and_the_name_that_was_given(graph: og.Graph, given: LoadInput) -> None:
+    session = graph._session
+    (one,) = expand_inputs(given, session.catalog(session.snapshot()))
+
+    found = with_absolute_path(one)
+
+    path = found.source.data if isinstance(found.source, GraphLines) else getattr(found.source, "path", None)
+    assert isinstance(path, Path)
+    assert path.is_absolute()
+    assert found.name == found.source.name == path.name
