@@ -30,8 +30,7 @@ from omnigraph.storage.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
-
+    from _typeshed import ReadableBuffer
     from obstore import WritableFile
     from obstore.store import ClientConfig, S3Config
 
@@ -273,7 +272,7 @@ class _Upload(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def write(self, data: "Buffer") -> int:
+    def write(self, data: "ReadableBuffer", /) -> int:
         with _upload_errors(self._key):
             self._upload.write(data)
         size = memoryview(data).nbytes
