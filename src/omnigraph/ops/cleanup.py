@@ -242,10 +242,10 @@ class _Cleanup:
         }
         going = {info.key for one in found.values() if isinstance(one, Sorted) for info in one.garbage}
         left = {_name(key) for key in listing.table_files if key not in going}
-        found[DERIVED_PLACE] = self._judged_derived(listing.places.get(DERIVED_PLACE, ()), left)
+        found[DERIVED_PLACE] = self._judge_derived(listing.places.get(DERIVED_PLACE, ()), left)
         return found
 
-    def _judged_derived(self, objects: Iterable[ObjectInfo], left: Collection[str]) -> Sorted | OmnigraphError:
+    def _judge_derived(self, objects: Iterable[ObjectInfo], left: Collection[str]) -> Sorted | OmnigraphError:
         try:
             found = self._derived.sort(objects, left.__contains__)
         except OmnigraphError as error:
