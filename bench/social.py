@@ -36,7 +36,7 @@ class Ours:
     def __init__(self, root: Path) -> None:
         import omnigraph as og
 
-        self.graph = og.open_graph(str(root / "omni"), read_only=True, keep_derived=True)
+        self.graph = og.open_graph(str(root / "omni"), keep_derived=True)
 
     @staticmethod
     def load(root: Path, data: "Social") -> None:

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.table import TypeMissingError
     from omnigraph.ops.tag import Tag
     from omnigraph.options import Durability, Options
+    from omnigraph.places import BadPlaceError
     from omnigraph.policy import Action, Actor, DeniedError
     from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
@@ -95,6 +96,7 @@ __all__ = [
     "BadArgumentError",
     "BadBranchNameError",
     "BadFilterError",
+    "BadPlaceError",
     "BadTagNameError",
     "BadUriError",
     "BadVariableError",
@@ -268,6 +270,7 @@ _HOMES = {
     "query.params": ("ParameterError",),
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
+    "places": ("BadPlaceError",),
     "policy": ("Action", "Actor", "DeniedError"),
     "server.client": ("RemoteGraph", "connect"),
     "server.mcp_stdio": ("serve_mcp",),

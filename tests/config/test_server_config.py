@@ -50,6 +50,7 @@ key_variable = "KEY"
 uri = "people.omni"
 queries = "queries"
 read_only = true
+keep_derived = false
 
 [graphs.far]
 uri = "s3://bucket/far"
@@ -75,6 +76,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
         True,
     )
     assert (far.uri, far.queries, far.is_read_only) == ("s3://bucket/far", None, False)
+    assert (people.keep_derived, far.keep_derived) == (False, True)
     assert config.maintenance == ReconcilePolicy(every_seconds=30.0, budget=0.25)
     assert config.recovery_seconds == 12
     assert config.embedding is not None

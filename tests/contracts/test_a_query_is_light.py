@@ -17,7 +17,7 @@ ASK = """
 import sys
 import omnigraph
 
-graph = omnigraph.open_graph(sys.argv[1], read_only=True, keep_derived=True)
+graph = omnigraph.open_graph(sys.argv[1], read_only=True)
 match = '$a: Person { name: "Ada" }  $a knows $b  $b: Person'
 query = f"query q() {{ match {{ {match} }} return {{ $b.name as name, $b.age as age }} }}"
 assert list(graph.query(query).rows()) == [{"name": "Bob", "age": None}]

@@ -6,21 +6,21 @@ from pathlib import Path
 import omnigraph as og
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests
-from worlds import FAST
+from worlds import CALM
 
 SCHEMA = "node A { k: String @key }\nnode B { k: String @key }\nedge E: A -> B\n"
 
 
 def grown(root: Path, commits: int) -> og.Graph:
     """A graph with so many fragments."""
-    graph = og.create_graph(str(root), SCHEMA, runtime=Runtime(options=FAST))
+    graph = og.create_graph(str(root), SCHEMA, runtime=Runtime(options=CALM))
     for number in range(commits):
         graph.load([{"type": "A", "data": {"k": f"a{number}"}}], mode="append")
     return graph
 
 
 def counted(graph: og.Graph, *, quick: bool) -> Requests:
-    one_by_one = replace(FAST, upkeep=replace(FAST.upkeep, concurrency=1))  # counts are those of the whole process
+    one_by_one = replace(CALM, upkeep=replace(CALM.upkeep, concurrency=1))  # counts are those of the whole process
     runtime = Runtime(options=one_by_one)
     with runtime.telemetry.counting() as requests:
         assert og.check_graph(graph.uri, quick=quick, runtime=runtime).findings == ()

@@ -20,9 +20,9 @@ from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests
 from s3_server import fresh_uri, s3_server, uploaded
-from worlds import CALM, FAST, new_world, rows, runtime
+from worlds import CALM, new_world, rows, runtime
 
-SMALL = replace(FAST, head_commits=16, manifest_versions=25)
+SMALL = replace(CALM, head_commits=16, manifest_versions=25)
 """An eighth of the defaults, so that an eighth of the commits makes as long a history: as many seals, merges, trims."""
 SHALLOW, SEALS = 10, 16
 
@@ -114,7 +114,7 @@ def test_a_cold_open(commits: int, s3: Options, tmp_path: Path) -> None:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(SMALL, id="small"), pytest.param(FAST, id="by the defaults", marks=pytest.mark.soak)],
+    params=[pytest.param(SMALL, id="small"), pytest.param(CALM, id="by the defaults", marks=pytest.mark.soak)],
 )
 def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Session]:
     shallow, deep = (new_world(tmp_path_factory.mktemp(name) / "g", request.param) for name in ("shallow", "deep"))
@@ -167,7 +167,7 @@ def test_old_manifest_versions_are_trimmed(deep: tuple[Session, Session]) -> Non
 
 def test_a_machine_whose_clock_is_far_off_does_not_trim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lance would take for garbage what another writer is about to swap in, since it seems to be days old."""
-    options = replace(FAST, manifest_versions=2)
+    options = replace(CALM, manifest_versions=2)
     session = new_world(tmp_path / "g", options)
     session.store.runtime = replace(session.runtime, clock=FarClock())
     monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
@@ -202,10 +202,10 @@ def test_history_is_whole_after_sealing(deep: tuple[Session, Session]) -> None:
 
 
 def test_many_tables_cost_what_the_touched_ones_cost(tmp_path: Path) -> None:
-    few = new_world(tmp_path / "few")
+    few = new_world(tmp_path / "few", CALM)
     types = ["A", "B", "C", *(f"T{n}" for n in range(214))]
     schema = Source("\n".join(f"node {name} {{ v: I64 }}" for name in types))
-    many = create(str(tmp_path / "many"), schema, actor="t", runtime=runtime())
+    many = create(str(tmp_path / "many"), schema, actor="t", runtime=runtime(CALM))
     for session in (few, many):
         commit(session, 3)
 

@@ -1,6 +1,7 @@
 """What is kept for the next process is right or is not used; losing it costs time only."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from omnigraph.engine.tables.derived import decode_topology, encode_topology
 from omnigraph.engine.tables.positions import Layout
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.tables.topology import Ends, Layouts, Topology
+from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.storage.dataset import Fragment
 from omnigraph.storage.derived import DerivedObjects
+from omnigraph.storage.layout import version_key
 from row_worlds import new_session, view_of
 from s3_server import fresh_uri, s3_server
 from topology_past import Past, assert_equal, topology_of
@@ -149,12 +152,12 @@ def test_a_read_only_handle_reads_it_and_writes_nothing(tmp_path: Path) -> None:
     assert kept_files(reader) == []
 
 
-@pytest.mark.parametrize("is_read_only, keep_derived", [(True, True), (False, None), (False, True)])
-def test_a_handle_that_may_keep_it_does_so(tmp_path: Path, is_read_only: bool, keep_derived: bool | None) -> None:
+@pytest.mark.parametrize("keep_derived", [None, True])
+def test_a_handle_that_may_keep_it_does_so(tmp_path: Path, keep_derived: bool | None) -> None:
     past = Past(new_session(tmp_path / "g", Options(derived_cache=False)), 7)
     while len(past.edges) < 20:
         past.step()
-    reader = open_session(past.session.uri, is_read_only=is_read_only, runtime=runtime(FAST), keep_derived=keep_derived)
+    reader = open_session(past.session.uri, is_read_only=False, runtime=runtime(FAST), keep_derived=keep_derived)
 
     topology_of(reader)
     reader.reads.settle()
@@ -172,6 +175,30 @@ def test_a_handle_that_may_write_can_still_keep_nothing(tmp_path: Path) -> None:
     writer.reads.settle()
 
     assert kept_files(writer) == []
+
+
+def test_a_handle_cannot_be_read_only_and_keep_it(past: Past) -> None:
+    with pytest.raises(BadArgumentError, match="`keep_derived` can't be True"):
+        open_session(past.session.uri, is_read_only=True, runtime=runtime(FAST), keep_derived=True)
+
+
+def test_what_was_derived_from_a_state_that_was_collected_meanwhile_is_not_kept(past: Past) -> None:
+    (kept,) = kept_files(past.session)
+    kept.unlink()
+    reader = reopened(past.session)
+    held_up = threading.Event()
+
+    def encode() -> list[memoryview | bytes]:
+        held_up.wait()
+        return [b"what the state said"]
+
+    tables = [view_of(reader).table(type_) for type_ in view_of(reader).catalog.nodes.values()]
+    reader.reads.keep_derived(f"_derived/{kept.name}", tables, encode)
+    Path(reader.uri, version_key(tables[0].path, tables[0].version)).unlink()
+    held_up.set()
+    reader.reads.settle()
+
+    assert kept_files(reader) == []
 
 
 def test_it_can_be_turned_off(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,14 +88,14 @@ def test_threads_wait_for_the_one_that_makes() -> None:
 
     def make() -> bytes:
         is_making.set()
-        may_end.wait(10)
+        may_end.wait(60)
         made.append(1)
         return b"value"
 
     threads = [threading.Thread(target=lambda: found.append(kept.keep(("a",), make, size))) for _ in range(6)]
     for thread in threads:
         thread.start()
-    is_making.wait(10)
+    is_making.wait(60)
     may_end.set()
     for thread in threads:
         thread.join()
@@ -167,12 +167,12 @@ def test_a_query_that_is_cancelled_does_not_wait_any_longer() -> None:
 
     def make() -> bytes:
         is_making.set()
-        may_end.wait(10)
+        may_end.wait(60)
         return b"value"
 
     maker = threading.Thread(target=lambda: kept.keep(("a",), make, size))
     maker.start()
-    is_making.wait(10)
+    is_making.wait(60)
     budget = Budget(SystemClock())
     budget.cancel()
 

@@ -42,7 +42,7 @@ from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
-from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY, derived_key, version_file
+from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY, version_file
 from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
 from omnigraph.storage.swap_errors import SwapLostError
 from upkeep_calls import AtPoint, eager
@@ -401,24 +401,6 @@ def test_what_was_dropped_with_its_data_goes_although_its_commits_are_kept(tmp_p
 
 def versions(uri: str, path: str) -> list[str]:
     return [name for name in names(uri) if name.startswith(f"{path}/_versions/d")]
-
-
-def test_what_was_derived_from_a_table_goes_with_it(tmp_path: Path) -> None:
-    schema = "node A { v: I64 }\nnode B { v: I64 }\nedge E: A -> A"
-    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=Runtime(options=FAST))
-    a, b, e = (graph.snapshot().pin(key).path for key in ("node:A", "node:B", "edge:E"))
-    kept = [derived_key("topology", [e, a, a]), derived_key("words", [a, "3"]), "_derived/later-0011"]
-    dead = [derived_key("topology", [e, b, b]), derived_key("words", [f"{b}-9", "3"])]
-    for key in (*kept, *dead):
-        path = Path(graph.uri, key)
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"derived")
-    pass_time(graph.uri, 2 * DAY)
-
-    done = graph.cleanup(keep=9, confirm=True)
-
-    assert {name for name in names(graph.uri) if name.startswith("_derived")} == set(kept)
-    assert [(one.table_key, one.files_removed) for one in done.tables] == [("_derived", 2)]
 
 
 # --- what is spared --------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def test_of_two_that_claim_a_place_in_one_moment_one_gets_it(
     def arm_together(lease: Lease) -> None:
         armed(lease)
         with suppress(threading.BrokenBarrierError):  # whoever tries again is alone
-            both.wait(timeout=10)
+            both.wait(timeout=60)
         both.abort()
 
     monkeypatch.setattr(Lease, "arm", arm_together)

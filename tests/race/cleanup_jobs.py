@@ -1,26 +1,24 @@
 """What the processes do that race with cleanup. Every function runs in its own process."""
 
-import time
 from datetime import timedelta
-from pathlib import Path
 
 import omnigraph as og
 from branching import branch, put, value
 from collecting import collect
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.tag import create_tag, delete_tag
+from race.jobs import rounds_until
 from race.upkeep_jobs import opened
 
-GRACE = timedelta(seconds=20)
+GRACE = timedelta(hours=1)
 """Longer than anything here takes; what was written before the race is made older."""
 
 
 def clean_up(uri: str, until: str) -> dict[str, int]:
     """Clean up again and again, until there is a file of this name; what came of it."""
     session = opened(uri)
-    end = time.monotonic() + 60
     found = {"done": 0, "gave way": 0, "bytes": 0}
-    while time.monotonic() < end and not Path(until).exists():
+    for _ in rounds_until(until):
         try:
             done = collect(session, keep=1, grace=GRACE)
         except og.ConflictError:

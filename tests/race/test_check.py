@@ -15,7 +15,7 @@ def test_a_check_beside_everybody_else_finds_no_error(tmp_path: Path) -> None:
         str(tmp_path / "g"), "node P { name: String @key  n: I64? }\nedge K: P -> P", runtime=runtime()
     )
     graph.load([{"type": "P", "data": {"name": "a"}}], mode="append")
-    enough = threading.Event()
+    enough, rounds = threading.Event(), threading.Semaphore(0)
     failures: list[Exception] = []
 
     def churn() -> None:
@@ -30,13 +30,18 @@ def test_a_check_beside_everybody_else_finds_no_error(tmp_path: Path) -> None:
                 if number % 3 == 0:
                     own.optimize()
                     own.cleanup(keep=1, grace=timedelta(0), confirm=True)
+                rounds.release()
         except Exception as error:  # noqa: BLE001 - told by the test
             failures.append(error)
+            rounds.release(5)
 
     writer = threading.Thread(target=churn)
     writer.start()
     try:
-        found = [og.check_graph(graph.uri, runtime=runtime()) for _ in range(5)]
+        found = []
+        for _ in range(5):
+            found.append(og.check_graph(graph.uri, runtime=runtime()))
+            rounds.acquire()  # however slow the writer is, the next check finds more than this one
     finally:
         enough.set()
         writer.join()

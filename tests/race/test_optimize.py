@@ -52,5 +52,5 @@ def test_histories_beside_maintenance_are_strictly_serializable(tmp_path: Path, 
     final = zygote.run("race.jobs:lists", {"uri": uri})
 
     assert [one.error for one in (*ended, kept, final)] == [None] * 5
-    assert kept.result["commits"] > 3
+    assert kept.result["commits"] > 0
     assert anomalies([Txn(**entry) for one in ended for entry in one.result], final.result) == []

@@ -1,8 +1,6 @@
 """What the processes do that race with maintenance. Every function runs in its own process."""
 
-import time
 from dataclasses import replace
-from pathlib import Path
 
 from omnigraph.ops.open import open_session
 from omnigraph.ops.optimize import OptimizeCall, optimize
@@ -10,7 +8,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.ops.write import TableWrite, write_tables
 from omnigraph.runtime import Runtime
-from race.jobs import RACING
+from race.jobs import RACING, rounds_until
 from upkeep_calls import EAGER
 from worlds import rows
 
@@ -24,9 +22,8 @@ def keep_up(uri: str, until: str) -> dict[str, int]:
     """Optimise again and again, until there is a file of this name; what came of it."""
     session = opened(uri)
     call = OptimizeCall(upkeep=UpkeepCall(actor="upkeep"))
-    end = time.monotonic() + 60
     found = {"commits": 0, "rewritten": 0, "failed": 0, "given up": 0}
-    while time.monotonic() < end and not Path(until).exists():
+    for _ in rounds_until(until):
         for one in optimize(session, call).tables:
             found["commits"] += one.commit_id is not None
             found["rewritten"] += one.fragments_removed

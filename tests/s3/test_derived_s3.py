@@ -15,6 +15,7 @@ import omnigraph as og
 from omnigraph.engine.search import column_words
 from omnigraph.engine.tables import read_cache
 from omnigraph.lang.source import Source
+from omnigraph.ops.cleanup_derived import DerivedSorter
 from omnigraph.options import Options
 from omnigraph.storage.s3_objects import S3Objects
 from omnigraph.telemetry import Requests
@@ -63,7 +64,7 @@ def options_of(storage: dict[str, str], *, derived_cache: bool = True) -> Option
 def answers(uri: str, storage: dict[str, str], *, derived_cache: bool = True) -> tuple[list[object], Requests]:
     """What a handle that has read nothing answers, and the requests of that; what it keeps is kept when it returns."""
     used = runtime(options_of(storage, derived_cache=derived_cache))
-    graph = og.Graph.open(uri, is_read_only=True, keep_derived=True, runtime=used)
+    graph = og.Graph.open(uri, is_read_only=False, keep_derived=True, runtime=used)
     with used.telemetry.counting() as requests:
         rows: list[object] = [graph.query(question).rows() for question in QUESTIONS]
         graph._session.reads.settle()
@@ -156,3 +157,16 @@ def test_what_is_damaged_is_made_again(
     assert found == expected
     assert kept(uri, storage) == before
     assert "made again" in caplog.text
+
+
+def test_a_cleanup_reads_what_they_were_derived_from(uri: str, storage: dict[str, str]) -> None:
+    answers(uri, storage)
+    store = og.Graph.open(uri, is_read_only=True, runtime=runtime(options_of(storage)))._session.store
+    objects, files = store.objects.list_under("_derived"), store.objects.list_under("nodes")
+    nodes = {info.key.rpartition("/")[2] for info in files if "/data/" in info.key}
+
+    going = DerivedSorter(store).sort(objects, lambda name: name not in nodes)
+    staying = DerivedSorter(store).sort(objects, lambda _: True)
+
+    assert going.garbage == tuple(objects)
+    assert staying.garbage == ()

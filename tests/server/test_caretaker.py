@@ -68,3 +68,17 @@ def test_a_graph_that_cannot_be_opened_is_tried_again(tmp_path: Path, caplog: py
 
     assert caplog.text.count("maintenance of the graph people is tried again later") >= 2
     assert maintainers() == []
+
+
+@pytest.mark.parametrize("keep_derived", [True, False])
+def test_the_reads_of_a_served_graph_keep_what_they_derived_if_it_is_set_so(tmp_path: Path, keep_derived: bool) -> None:
+    served = serving(tmp_path)
+    (hosted,) = served.service.hosting.graphs.values()
+    hosted.config = replace(hosted.config, keep_derived=keep_derived)
+
+    hosted.open()
+
+    assert hosted.session is not None
+    assert hosted.session.reads._derived is not None
+    assert hosted.session.reads._derived.is_read_only is not keep_derived
+    served.service.close()

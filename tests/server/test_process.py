@@ -46,7 +46,7 @@ def test_a_connection_is_used_again_after_an_error(process: Process) -> None:
 
 def raw(process: Process, request: bytes) -> bytes:
     """What comes back on a socket until it is closed."""
-    with socket.create_connection((process.host, process.port), timeout=20) as plug:
+    with socket.create_connection((process.host, process.port), timeout=60) as plug:
         found = b""
         with suppress(OSError):  # it may be cut before all of it was sent
             plug.sendall(request)
@@ -80,7 +80,7 @@ def test_a_stream_that_nobody_reads_keeps_nobody_from_being_answered(process: Pr
         "POST /graphs/people/query HTTP/1.1\r\nHost: localhost\r\nAccept: application/x-ndjson\r\n"
         f"Authorization: Bearer {TOKENS['reader']}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    plugs = [socket.create_connection((process.host, process.port), timeout=20) for _ in range(12)]
+    plugs = [socket.create_connection((process.host, process.port), timeout=60) for _ in range(12)]
     for plug in plugs:
         plug.sendall((head + body).encode())
 
@@ -113,7 +113,7 @@ def test_a_write_that_began_before_the_signal_is_finished_and_nothing_else_is_be
         slow.send((LINE % b"Slow")[10:])
         answer = slow.getresponse()
         commit = json.loads(answer.read())["commit_id"]
-        code = process.popen.wait(20)
+        code = process.popen.wait(60)
         waiting.close()
         slow.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from omnigraph.engine.bulk.incoming import LoadMode
 from omnigraph.errors import FileMissingError
@@ -16,24 +16,29 @@ from omnigraph.spark.failures import TaskFailedError, carrying
 from omnigraph.spark.progress import JobProgress, load_teller, run_job
 
 
-def slow(spark: SparkSession, seconds: float, tasks: int = 4) -> DataFrame:
-    """Tasks that take so long each."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        time.sleep(seconds)
-        yield from batches
-
-    return spark.range(0, tasks, numPartitions=tasks).mapInArrow(task, "id long")
-
-
 def is_idle(spark: SparkSession) -> bool:
     return not spark.sparkContext.statusTracker().getActiveJobsIds()
 
 
-def test_a_job_tells_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
+def test_a_job_tells_how_many_of_its_tasks_are_done(spark: SparkSession, tmp_path: Path) -> None:
     told: list[JobProgress] = []
+    seen = tmp_path / "seen"
 
-    rows = run_job(spark, slow(spark, 1.5).collect, description="slow", tell=told.append)
+    def tell(progress: JobProgress) -> None:
+        told.append(progress)
+        if 0 < progress.share < 1:
+            seen.touch()
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            while (
+                batch.column(0)[0].as_py() == 3 and not seen.exists()
+            ):  # the last one ends when the others were told of
+                time.sleep(0.02)
+            yield batch
+
+    frame = spark.range(0, 4, numPartitions=4).mapInArrow(task, "id long")
+    rows = run_job(spark, frame.collect, description="slow", tell=tell)
 
     assert len(rows) == 4
     assert {progress.tasks for progress in told} <= {0, 4}

@@ -16,6 +16,7 @@ from omnigraph.demo.place import prepare
 from omnigraph.demo.stage import Stage
 from omnigraph.demo.story import Tour, farewell, play
 from omnigraph.options import Engine
+from omnigraph.places import local_path
 from omnigraph.spark.choice import this_machine
 
 DIRECTORY = "omnigraph-demo"
@@ -42,7 +43,7 @@ def command(directory: str, is_small: bool, engine: str, as_json: bool) -> int:
 
     With --json the story goes to stderr, and what each step cost to stdout.
     """
-    place = Path(directory).absolute()
+    place = local_path(directory).absolute()
     prepare(place)
     chosen, reason = _engine(Engine(engine), is_small=is_small)
     with _stdout_for_the_story(as_json=as_json):

@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - one argument per option
         refuse_two_states(commit_id, at)
         name, uri = name_and_uri(words, store)
         source = chosen_query(path, text)
-        graph = opened_graph(uri, store, read_only=True, keep_derived=True)
+        graph = opened_graph(uri, store, read_only=True)
         explained = graph.explain(
             source,
             name=name,

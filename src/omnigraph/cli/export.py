@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="One JSON object a line, or a Parquet file for each type.",
 )
-@click.option("--output", metavar="PATH", help="A file for jsonl, a directory for parquet.")
+@click.option("--output", metavar="PATH", help="A file for jsonl, a directory for parquet; also on s3://bucket/…")
 @branch_option
 @click.option("--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
@@ -66,8 +66,8 @@ def command(  # noqa: PLR0913 - one argument per option
     types, then edge types, in the order the schema declares them, and the rows of each by id. Parquet goes to the
     directory --output, as nodes/TYPE.parquet and edges/TYPE.parquet. With --output, what was written is printed.
 
-    With --engine spark, or --master, executors write it: to a directory --output of files that, one behind the other
-    by name, are the same rows in the same order.
+    With --engine spark, or --master, executors write it: to a directory --output, which all of them see, of files that,
+    one behind the other by name, are the same rows in the same order.
     """
     _check(format_, output, commit_id, at, as_json=as_json)
     _check_engine(engine, master, output)

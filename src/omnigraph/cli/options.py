@@ -178,14 +178,12 @@ def chosen_place(uri: str | None, store: str | None) -> str:
     return f"{server.rstrip('/')}/graphs/{graph or ''}"
 
 
-def opened_graph(
-    uri: str | None, store: str | None, *, read_only: bool = False, keep_derived: bool | None = None
-) -> "Graph":
+def opened_graph(uri: str | None, store: str | None, *, read_only: bool = False) -> "Graph":
     """The graph that a command is about, which has the same verbs here and on a server."""
     place = chosen_place(uri, store)
     server = _server()
     if server is None:
-        return omnigraph.open_graph(place, read_only=read_only, keep_derived=keep_derived)
+        return omnigraph.open_graph(place, read_only=read_only)
     context = click.get_current_context()
     served = omnigraph.connect(server, token_here(), graph=context.meta.get(f"{__name__}.graph"))
     context.call_on_close(served.close)

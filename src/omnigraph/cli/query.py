@@ -53,7 +53,7 @@ def command(  # noqa: PLR0913 - one argument per option
     source = chosen_query(path, text)
     refuse_two_states(commit_id, at)
     chosen = chosen_format(format_, output, as_json=as_json)
-    graph = opened_graph(uri, store, read_only=True, keep_derived=True)
+    graph = opened_graph(uri, store, read_only=True)
     result = graph.query(
         source,
         name=name,

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 from omnigraph.cli.sources import file_error
+from omnigraph.places import local_path
 from omnigraph.whole_file import whole_file
 
 
@@ -22,7 +22,7 @@ def written_file(path: str) -> Iterator[BinaryIO]:
     A device or pipe is written to as it is. Whatever stands in the way is an error that names the file.
     """
     try:
-        with whole_file(Path(path)) as file:
+        with whole_file(local_path(path)) as file:
             yield file
     except OSError as error:
         raise file_error(path, "write", error) from error

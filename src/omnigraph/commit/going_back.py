@@ -22,11 +22,11 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.damage import JournalDamage, ManifestLook
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.records import Commit, Floor, Pin
+from omnigraph.commit.records import Commit, Floor
 from omnigraph.commit.refs import undo
 from omnigraph.commit.retention import ranges
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.layout import EDGES, NODES, RECOVERY, detached_file, is_detached, version_file, version_number
+from omnigraph.storage.layout import EDGES, NODES, RECOVERY, version_file, version_key, version_number
 from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
@@ -151,14 +151,10 @@ def _readable(log: ManifestLog, head: Head) -> Iterator[int]:
         if commit.seq < first:
             return
         shown = (pin for pin in pins.values() if pin.path not in lost)
-        if manifest.floor.covers(commit.seq) and all(_version_key(pin) in there for pin in shown):
+        if manifest.floor.covers(commit.seq) and all(version_key(pin.path, pin.version) in there for pin in shown):
             yield commit.seq
         lost |= {purge.path for purge in commit.purged}
         undo(commit, tables, pins, {})
-
-
-def _version_key(pin: Pin) -> str:
-    return f"{pin.path}/{detached_file(pin.version) if is_detached(pin.version) else version_file(pin.version)}"
 
 
 def _history(log: ManifestLog, head: Head) -> Iterator[Commit]:

@@ -53,15 +53,16 @@ def open_graph(
 ) -> Graph:
     """Open a graph that exists.
 
-    Opened for writing, the remains of operations that died are cleared up first; read-only, nothing of the graph is
-    written ever.
+    Opened for writing, the remains of operations that died are cleared up first; read-only, nothing is ever written
+    below its root.
 
     Args:
         uri: A path, `file://…` or `s3://bucket/prefix`.
         read_only: Refuse every write.
         keep_derived: Whether reads may keep what they derived at some expense (adjacency, words) beside the tables, for
-            the next process. It is no part of the graph, and nothing goes wrong where it can't be written. None:
-            unless the graph is opened read-only.
+            the next process. It is no part of what the graph says, and nothing goes wrong where it can't be written.
+            None: as `OMNIGRAPH_DERIVED_CACHE` says, which is yes unless set. A graph that is opened read-only keeps
+            nothing, and refuses `True`.
         runtime: Settings, clock and the like; without it those of this process's environment.
 
     Raises:

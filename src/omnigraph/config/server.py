@@ -13,6 +13,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.ops.reconcile import ReconcilePolicy
 from omnigraph.options import EmbedOptions, EmbedProvider
+from omnigraph.places import scheme_of
 from omnigraph.policy import Actor
 
 FILE = "omnigraph.toml"
@@ -105,6 +106,8 @@ class HostedGraph:
     queries: Path | None = None
     """A directory of stored queries."""
     is_read_only: bool = False
+    keep_derived: bool = True
+    """Whether its reads may keep what they derived beside the tables; a graph that is served read-only never does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,10 +271,14 @@ def _hosted(name: str, section: Section) -> HostedGraph:
     uri = section.text("uri")
     if uri is None:
         raise section.error("uri", "every graph has the place where it is")
-    if "://" not in uri:
+    if scheme_of(uri) is None:
         uri = str(section.path("uri"))
     hosted = HostedGraph(
-        id=name, uri=uri, queries=section.path("queries"), is_read_only=section.switch("read_only", otherwise=False)
+        id=name,
+        uri=uri,
+        queries=section.path("queries"),
+        is_read_only=section.switch("read_only", otherwise=False),
+        keep_derived=section.switch("keep_derived", otherwise=True),
     )
     section.finish()
     return hosted

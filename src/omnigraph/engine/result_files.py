@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from pathlib import Path
 from typing import BinaryIO, assert_never
 
 import msgspec
@@ -15,6 +14,7 @@ import pyarrow.ipc as pa_ipc
 from omnigraph.engine.json_rows import json_column
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
+from omnigraph.places import local_path
 from omnigraph.schema.arrow import type_from_arrow
 from omnigraph.whole_file import whole_file
 
@@ -91,7 +91,7 @@ def opened(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if not isinstance(out, str | os.PathLike):
         yield out
         return
-    with whole_file(Path(out)) as file:
+    with whole_file(local_path(out)) as file:
         yield file
 
 

@@ -6,7 +6,6 @@ What a query needs is imported with it; every other verb when it is first called
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 
 from omnigraph.engine.budget import Budget
@@ -22,6 +21,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
+from omnigraph.places import local_path
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import PinnedDataset
@@ -318,7 +318,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             actor=self._session.signer(actor),
             message=message,
             idempotency_key=idempotency_key,
-            on_error=None if on_error is None else Path(on_error),
+            on_error=None if on_error is None else local_path(on_error),
             max_errors=max_errors,
             is_dry_run=dry_run,
             progress=progress,
@@ -346,11 +346,12 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         """Write the graph's rows, of the newest state, a commit's id or an instant; `load` takes what this writes.
 
         Graph JSONL goes to a file or a binary writer: node types then edge types in declared order, rows by id.
-        Parquet goes to a directory, one file for each type. `types` are the only ones to write. `progress` is told how
-        far it is, again and again.
+        Parquet goes to a directory, one file for each type. Both may be on `s3://bucket/…`, where an object is there
+        whole or not at all. `types` are the only ones to write. `progress` is told how far it is, again and again.
 
         With the engine `spark`, or a `master` that it runs on, executors write the same rows in the same order to
-        several files: graph JSONL is a directory then, and so is what is one file of Parquet otherwise.
+        several files: graph JSONL is a directory then, and so is what is one file of Parquet otherwise. Executors write
+        to a directory that all of them see, not to S3.
 
         Raises:
             TypeMissingError: The schema of that snapshot has no such type.

@@ -3,7 +3,8 @@
     plan     which commits are kept; everything is listed, and sorted into needed and garbage
     floor    every branch is told what goes, main last: from here on nobody can build on it
     mark     the kept commits again, with all that came since: what they need
-    sweep    what was garbage before the floor and is behind it, is old, and is named by nobody at work
+    sweep    what was garbage before the floor and is behind it, is old, and is named by nobody at work; last of all
+             what was derived from any of it
 
 Each table is swept by itself, and one that fails does not keep the others from it. A run that dies anywhere leaves a
 graph that can be read; the next run goes on.
@@ -20,7 +21,17 @@ from omnigraph.commit.retention import Floors, Policy, Times
 from omnigraph.commit.sidecar import store_now
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.arguments import BadArgumentError, check_count, check_duration
-from omnigraph.ops.cleanup_files import Ground, Listing, Named, Place, list_graph, named_by_operations
+from omnigraph.ops.cleanup_derived import DerivedSorter
+from omnigraph.ops.cleanup_files import (
+    DERIVED_PLACE,
+    Ground,
+    Listing,
+    Named,
+    Place,
+    Rule,
+    list_graph,
+    named_by_operations,
+)
 from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -174,6 +185,9 @@ class _Cleanup:
         self._floors: Floors = {}
         """By journal, what earlier cleanups had left when this one began."""
         self._ground = Ground(session, now, call.grace)
+        self._derived = DerivedSorter(store)
+        self._removed: set[str] = set()
+        """The names of all files of tables that this run has removed."""
 
     def run(self) -> CleanupResult:
         """Plan; and unless it is a preview, or there is nothing to do: floor, mark, sweep."""
@@ -197,9 +211,14 @@ class _Cleanup:
         return self._result(journals, listing, self._sweep(found, later, versions, named), epoch)
 
     def _remove_unplaced(self) -> None:
-        """Such files live for a moment, and nothing names them: whatever the grace, there is no hurry."""
+        """Remove files that were to become objects, and whose writers died.
+
+        A control object is needed by its writer, and there is no hurry. What is derived holds data, and its writer can
+        do without it: it goes as everything else does.
+        """
         old = self._ground.now - max(self._call.grace, GRACE)
-        removed = remove_unplaced(self._session.store, (RECOVERY, DERIVED), old)
+        removed = remove_unplaced(self._session.store, RECOVERY, old)
+        removed += remove_unplaced(self._session.store, DERIVED, self._before)
         if removed:
             log.info("%s files are gone that writers had left below %s and %s", removed, RECOVERY, DERIVED)
 
@@ -216,7 +235,24 @@ class _Cleanup:
     def _sorted(self, listing: Listing, journals: Journals) -> dict[Place, Sorted | OmnigraphError]:
         """By place, what is garbage now; or why that can't be told."""
         versions, named = journals.versions(), named_by_operations(self._session.store)
-        return {place: self._judged(place, files, journals, versions, named) for place, files in listing.places.items()}
+        found = {
+            place: self._judged(place, files, journals, versions, named)
+            for place, files in listing.places.items()
+            if place.rule is not Rule.DERIVED
+        }
+        going = {info.key for one in found.values() if isinstance(one, Sorted) for info in one.garbage}
+        left = {_name(key) for key in listing.table_files if key not in going}
+        found[DERIVED_PLACE] = self._judge_derived(listing.places.get(DERIVED_PLACE, ()), left)
+        return found
+
+    def _judge_derived(self, objects: Iterable[ObjectInfo], left: Collection[str]) -> Sorted | OmnigraphError:
+        try:
+            found = self._derived.sort(objects, left.__contains__)
+        except OmnigraphError as error:
+            log.warning("%s is not cleaned up: %s", DERIVED, error)
+            return error
+        self._ground.strangers.update(info.key for info in found.strangers)
+        return found
 
     def _judged(
         self,
@@ -268,7 +304,7 @@ class _Cleanup:
         for number, (place, before) in enumerate(found.items(), start=1):
             if isinstance(before, OmnigraphError):
                 swept[place] = _swept(place, before)
-            elif before.garbage:
+            elif before.garbage or place.rule is Rule.DERIVED:
                 swept[place] = self._swept_place(place, before, journals, versions, named)
             else:
                 continue
@@ -290,13 +326,21 @@ class _Cleanup:
 
         def told(one: ObjectInfo) -> None:
             gone.append(one)
+            if place.rule is Rule.TABLE:
+                self._removed.add(_name(one.key))
             self._session.go_on()
 
         try:
             self._session.go_on()
             files = self._session.store.objects.list_under(place.path)
-            now = self._ground.sort(place, files, journals, versions, named)
-            remove(self._session.store, before.still(now.garbage).garbage, told)
+            if place.rule is Rule.DERIVED:
+                # A reader of an older state may have written one since the plan: it goes, too.
+                now = self._derived.sort(files, lambda name: name not in self._removed)
+                garbage = {*before.still(files).garbage, *now.garbage}
+                remove(self._session.store, sorted(garbage, key=lambda info: info.key), told)
+            else:
+                now = self._ground.sort(place, files, journals, versions, named)
+                remove(self._session.store, before.still(now.garbage).garbage, told)
         except OmnigraphError as failure:
             if failure.kind is Kind.EXHAUSTED:  # nobody waits for the rest: that is not this table's fault
                 raise
@@ -332,6 +376,11 @@ class _Cleanup:
             unknown_files=tuple(sorted({*listing.strangers, *self._ground.strangers})),
             versions_read=self._ground.versions_read,
         )
+
+
+def _name(key: str) -> str:
+    """Return the last part of a key: names of data files are unique for ever."""
+    return key.rpartition("/")[2]
 
 
 def _swept(place: Place, found: Sorted | OmnigraphError) -> SweptTable:

@@ -1,38 +1,54 @@
-"""Which objects that were derived from tables are of no more use: those of tables that no branch has."""
+"""Which objects that were derived from tables go: those that hold data of files which are collected.
+
+An object names the data files that it was derived from. Where one of them is gone, or goes, the object goes too,
+however young it is: it may hold what was in that file, and the next reader that wants it derives it again.
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from omnigraph.commit.collection import Journals
-from omnigraph.ops.session import Session
-from omnigraph.storage.collector import Rules, Sorted
-from omnigraph.storage.layout import DERIVED, derived_key
-from omnigraph.storage.objects import ObjectInfo
+from omnigraph.engine.tables.derived_bytes import read_files
+from omnigraph.storage.collector import Sorted
+from omnigraph.storage.layout import DERIVED
+from omnigraph.storage.objects import ObjectInfo, ObjectMissingError
+from omnigraph.storage.store import Store
 
 _NAME = re.compile(rf"{DERIVED}/(?:topology|words)-[0-9a-f]{{16}}")
-"""How the kinds that are known here are called; others are left alone."""
-MOST_FIELDS = 1_024
-"""How many fields of a table may have words of their own; with more, some are derived again when they are asked for."""
+"""The names that this software gives; objects of other names are reported, and left alone."""
 
 
-def sort_derived(session: Session, journals: Journals, files: Iterable[ObjectInfo], rules: Rules) -> Sorted:
-    """The objects of tables that are gone. One that is of use after all is derived again: nothing can be lost here."""
-    used = _used(session, journals)
-    garbage = (
-        info for info in files if _NAME.fullmatch(info.key) and info.modified < rules.before and info.key not in used
-    )
-    return Sorted(tuple(garbage))
+class DerivedSorter:
+    """Sorts objects below `_derived`. What each was derived from is read once."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[ObjectInfo, frozenset[str] | None] = {}
 
-def _used(session: Session, journals: Journals) -> set[str]:
-    """What may be derived from the newest state of every branch."""
-    found: set[str] = set()
-    for line in journals.live:
-        snapshot = line.head.snapshot
-        paths = {key: pin.path for key, pin in snapshot.pins.items()}
-        found |= {derived_key("words", [path, str(number)]) for path in paths.values() for number in range(MOST_FIELDS)}
-        catalog = session.catalog(snapshot)
-        for edge in catalog.edges.values():
-            tables = [edge.table_key, *(catalog.nodes[name].table_key for name in (edge.source, edge.target))]
-            found.add(derived_key("topology", [paths[key] for key in tables if key in paths]))
-    return found
+    def sort(self, objects: Iterable[ObjectInfo], is_left: Callable[[str], bool]) -> Sorted:
+        """Sort objects, where `is_left` tells by its name whether a data file stays.
+
+        One that can't be read, or does not say what it was derived from, is of no use and goes.
+        """
+        garbage: list[ObjectInfo] = []
+        strangers: list[ObjectInfo] = []
+        for info in objects:
+            if not _NAME.fullmatch(info.key):
+                strangers.append(info)
+                continue
+            files = self._files(info)
+            if files is None or not all(map(is_left, files)):
+                garbage.append(info)
+        return Sorted(tuple(garbage), tuple(strangers))
+
+    def _files(self, info: ObjectInfo) -> frozenset[str] | None:
+        if info not in self._known:
+            self._known[info] = self._read(info)
+        return self._known[info]
+
+    def _read(self, info: ObjectInfo) -> frozenset[str] | None:
+        if not info.size:
+            return None
+        try:
+            return read_files(lambda size: self._store.objects.get_start(info.key, size))
+        except ObjectMissingError:  # a reader has just found it damaged, or another cleanup has removed it
+            return None

@@ -10,7 +10,6 @@ from omnigraph.commit.collection import Journals
 from omnigraph.commit.freshness import RECENT_SECONDS
 from omnigraph.commit.notes import noted_files
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
-from omnigraph.ops.cleanup_derived import sort_derived
 from omnigraph.ops.session import Session
 from omnigraph.storage.collector import Part, Rules, Sorted, is_older, part_of, sort_line, sort_table
 from omnigraph.storage.handles import PinUnreadableError
@@ -56,12 +55,20 @@ class Place:
     rule: Rule
 
 
+DERIVED_PLACE = Place(DERIVED, Rule.DERIVED)
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Everything there is: by place its files; and what belongs to no place."""
 
     places: Mapping[Place, Sequence[ObjectInfo]]
     strangers: tuple[str, ...]
+
+    @property
+    def table_files(self) -> Iterator[str]:
+        """The keys of all files of tables."""
+        return (info.key for place, files in self.places.items() if place.rule is Rule.TABLE for info in files)
 
     @property
     def times(self) -> dict[tuple[str, int], datetime]:
@@ -163,7 +170,7 @@ class Ground:
         versions: Mapping[str, Collection[int]],
         named: Named,
     ) -> Sorted:
-        """What of a place can go, when these versions of tables are needed.
+        """What of a table or a manifest can go, when these versions of tables are needed.
 
         Raises:
             PinUnreadableError, UnknownPartError: It can't be told what some needed version is made of.
@@ -171,10 +178,8 @@ class Ground:
         rules = Rules(before=self.before, is_named=named.__contains__)
         if place.rule is Rule.TABLE:
             found = self._sort_table(place, files, versions.get(place.path, ()), rules)
-        elif place.rule is Rule.LINE:
-            found = self._sort_line(place, files, journals, rules)
         else:
-            found = sort_derived(self.session, journals, files, rules)
+            found = self._sort_line(place, files, journals, rules)
         self.strangers.update(info.key for info in found.strangers)
         return found
 

@@ -35,13 +35,14 @@ from omnigraph.ops.clone_tables import (
 from omnigraph.ops.create import PlaceTakenError, check_conditions
 from omnigraph.ops.session import Session
 from omnigraph.options import Durability
+from omnigraph.places import Location
 from omnigraph.policy import Action
 from omnigraph.storage.copying import Copier
 from omnigraph.storage.handles import PinUnreadableError
 from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY, SCHEMA_COPY, version_file
 from omnigraph.storage.objects import ObjectExistsError, ObjectMissingError
 from omnigraph.storage.store import Store
-from omnigraph.storage.uri import Location, parse_uri
+from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import Telemetry, log
 
 ATTEMPTS = 10

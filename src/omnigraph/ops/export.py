@@ -19,11 +19,13 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
+from omnigraph.places import BadPlaceError, Location, locate, scheme_of
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.types import VectorOf
 from omnigraph.storage.dataset import Table
+from omnigraph.storage.s3_objects import S3Objects
 
 BATCH_ROWS = 8_192
 BATCH_FLOATS = 4 * 1024 * 1024
@@ -92,9 +94,9 @@ def export_graph(
     if format is ExportFormat.PARQUET:
         if not isinstance(target, str | os.PathLike):
             raise ExportTargetError("a stream", "Parquet is a file for each type; name a directory")
-        _export_parquet(session, snapshot, counts, Path(target))
+        _export_parquet(session, snapshot, counts, os.fspath(target))
     elif isinstance(target, str | os.PathLike):
-        with file_errors(str(target)), _replaced(session, Path(target)) as file:
+        with _open_output(session, locate_target(target), os.fspath(target)) as file:
             _export_jsonl(session, snapshot, counts, file)
     else:
         _export_jsonl(session, snapshot, counts, target)
@@ -192,14 +194,14 @@ def large_pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _export_parquet(session: Session, snapshot: Snapshot, counts: _Counts, directory: Path) -> None:
+def _export_parquet(session: Session, snapshot: Snapshot, counts: _Counts, directory: str) -> None:
     tables = session.tables(snapshot)
+    place = locate_target(directory)
     for type_ in counts.types:
-        path = parquet_path(directory, type_)
+        name = parquet_name(type_)
         schema = arrow_schema(type_)
         with (
-            file_errors(str(path)),
-            _replaced(session, path) as file,
+            _open_output(session, place.child(name), f"{directory.rstrip('/')}/{name}") as file,
             pa_parquet.ParquetWriter(file, schema) as writer,
         ):
             for rows in ordered_rows(tables.table(type_.table_key), type_):
@@ -207,19 +209,39 @@ def _export_parquet(session: Session, snapshot: Snapshot, counts: _Counts, direc
                 counts.add(type_, rows.num_rows)
 
 
-def parquet_path(directory: Path, type_: AnyType) -> Path:
-    """Where a type's rows go: `nodes/Person.parquet`, `edges/Knows.parquet`."""
-    return directory / ("nodes" if isinstance(type_, NodeType) else "edges") / f"{type_.name}.parquet"
+def parquet_name(type_: AnyType) -> str:
+    """Return where a type's rows go below the target: `nodes/Person.parquet`, `edges/Knows.parquet`."""
+    return f"{'nodes' if isinstance(type_, NodeType) else 'edges'}/{type_.name}.parquet"
 
 
-# --- files ---------------------------------------------------------------------------------------------
+# --- places --------------------------------------------------------------------------------------------
+
+
+def locate_target(target: str | os.PathLike[str]) -> Location:
+    """Return the place that an export is to write to; ExportTargetError when it is none that can be."""
+    text = os.fspath(target)
+    try:
+        return locate(text) if scheme_of(text) is not None else Location(str(Path(text).absolute()))
+    except BadPlaceError as error:
+        raise ExportTargetError(f"`{text}`", error.reason) from error
 
 
 @contextmanager
-def _replaced(session: Session, path: Path) -> Iterator[BinaryIO]:
+def _open_output(session: Session, place: Location, name: str) -> Iterator[BinaryIO]:
+    """Open a file or object for writing; it is there when all of it is written, or not at all."""
+    if place.bucket is None:
+        with file_errors(name), _replaced(session, Path(place.path), name) as file:
+            yield file
+    else:
+        with S3Objects(place.bucket, "", session.runtime.options.storage).open_writer(place.path) as file:
+            yield file
+
+
+@contextmanager
+def _replaced(session: Session, path: Path, name: str) -> Iterator[BinaryIO]:
     """A file that takes its name when all of it is written."""
     if path.is_dir():
-        raise ExportTargetError(f"`{path}`", "it is a directory; name a file")
+        raise ExportTargetError(f"`{name}`", "it is a directory; name a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{session.runtime.ids.ulid()}")
     try:

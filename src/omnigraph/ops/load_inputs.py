@@ -7,7 +7,6 @@ a prefix is a directory.
 
 import glob
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,13 +22,13 @@ from omnigraph.errors import FileMissingError, Kind, OmnigraphError
 from omnigraph.ids import Ids
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.table import TypeMissingError
+from omnigraph.places import local_path, scheme_of
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
-from omnigraph.storage.remote_files import InputFile, RemoteFile, is_remote, remote_files
+from omnigraph.storage.remote_files import InputFile, RemoteFile, remote_files
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PATTERN_SIGNS = frozenset("*?[")
 _NOT_GRAPH = frozenset({".parquet", ".csv", ".orc"})
 
@@ -324,16 +323,21 @@ def _typed_inputs(
 
 def _files(given: PathLike, storage: Mapping[str, str] | None) -> Sequence[InputFile]:
     text = os.fspath(given)
-    path = Path(text)
+    match scheme_of(text):
+        case None:
+            path = Path(text)
+        case "file":
+            path = local_path(text)
+        case "s3" if storage is not None:
+            return _remote_files(text, storage)
+        case _:
+            raise InputElsewhereError(text)
+    text = str(path)
     with file_errors(text):
         if path.is_dir():
             return _files_below(path)
         if path.exists():
             return [path]
-        if storage is not None and is_remote(text):
-            return _remote_files(text, storage)
-        if _ADDRESS.match(text):
-            raise InputElsewhereError(text)
         if not _PATTERN_SIGNS & set(text):
             raise FileMissingError(text)
         matched = sorted(Path(one) for one in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns

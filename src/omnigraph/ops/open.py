@@ -3,6 +3,7 @@
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.recovery import Report, recover_quietly
 from omnigraph.errors import OmnigraphError
+from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.storage.handles import Handles
@@ -16,7 +17,12 @@ def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived
 
     Opened for writing, dead operations are settled first; that this fails never keeps a graph from being opened.
     `keep_derived` says whether reads may keep what they derived for the next process; None: unless it is read-only.
+
+    Raises:
+        BadArgumentError: It is to be read only, and to keep what reads derived.
     """
+    if is_read_only and keep_derived:
+        raise BadArgumentError("keep_derived", "True", "a graph that is opened read-only is never written to")
     store = Store(parse_uri(uri), runtime)
     session = Session(
         store=store,

@@ -60,7 +60,7 @@ class Session:
     log: ManifestLog
     is_read_only: bool = False
     keep_derived: bool | None = None
-    """Whether reads may keep what they derived beside the tables; None: unless it is read-only."""
+    """Whether reads may keep what they derived beside the tables; None: unless it is read-only, which never does."""
     reads: ReadCache = field(init=False)
     """What queries keep in memory between each other."""
     prepared: PreparedQueries = field(init=False)
@@ -79,8 +79,7 @@ class Session:
     def __post_init__(self) -> None:
         self.branches = Branches(self.log)
         self.handles.explain = partial(collected_meanwhile, self.branches)
-        is_kept = not self.is_read_only if self.keep_derived is None else self.keep_derived
-        derived = DerivedObjects(self.store, is_read_only=not is_kept)
+        derived = DerivedObjects(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
         self.reads = ReadCache(self.store.runtime.options, derived)
         self.prepared = PreparedQueries(self.store.runtime.options.query_text_characters)
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
-from pathlib import Path
 from typing import IO, Any, BinaryIO
 from urllib.parse import unquote
 
@@ -14,6 +13,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.arguments import BadArgumentError, chosen
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine
+from omnigraph.places import local_path
 from omnigraph.server.client_answers import RemoteDocument
 from omnigraph.server.client_blobs import open_blob
 from omnigraph.server.client_calls import GraphCalls, asked, given, time_text
@@ -135,7 +135,7 @@ def _opened(target: str | os.PathLike[str] | BinaryIO, stack: ExitStack) -> tupl
     """What to write to, and what to do when all is written: a file gets its name then."""
     if not isinstance(target, str | os.PathLike):
         return target, lambda: None
-    path = Path(target)
+    path = local_path(target)
     unfinished = path.with_name(f".{path.name}.unfinished")
     out = stack.enter_context(unfinished.open("wb"))
     stack.callback(unfinished.unlink, missing_ok=True)

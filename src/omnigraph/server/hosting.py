@@ -48,7 +48,12 @@ class Hosted:
     def open(self) -> None:
         """Open it, and check its stored queries. Raises what is wrong."""
         self.tried_at = self.runtime.clock.monotonic()
-        session = open_session(self.config.uri, is_read_only=self.config.is_read_only, runtime=self.runtime)
+        session = open_session(
+            self.config.uri,
+            is_read_only=self.config.is_read_only,
+            runtime=self.runtime,
+            keep_derived=None if self.config.keep_derived else False,
+        )
         self.stored = StoredQueries(self.config.queries, lambda: _catalog(session), self.runtime.clock)
         self.session = session
 

@@ -30,12 +30,14 @@ from omnigraph.ops.export import (
     chosen_types,
     file_errors,
     large_pieces,
-    parquet_path,
+    locate_target,
+    parquet_name,
 )
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.spark.failures import carrying
+from omnigraph.spark.handshake import Body, map_tasks
 from omnigraph.spark.progress import JobProgress, run_job
 from omnigraph.spark.scan import PART, Scan, plan_scan
 from omnigraph.spark.types import taken_back
@@ -51,7 +53,6 @@ _WRITTEN_SCHEMA = pa.schema([pa.field("part", pa.int32()), pa.field("rows", pa.i
 
 Frames: TypeAlias = Callable[[AnyType, tuple[str, ...]], DataFrame]
 """A type's rows, with the part that each is of when the ids are cut here."""
-Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +113,20 @@ def export_on_spark(
         TypeMissingError: The schema of that snapshot has no such type.
         ExportTargetError: The target can't be written, holds other files, or executors don't see it.
     """
+    place = locate_target(target)
+    if not place.is_local:
+        reason = (
+            "executors write files that take their names together, which a bucket can't do; name a directory that they"
+            " all see, or let this process write it, with the engine `local`"
+        )
+        raise ExportTargetError(f"`{os.fspath(target)}`", reason)
+    directory = Path(place.path)
     chosen = chosen_types(session.catalog(snapshot), types)
     work = _Export(session, snapshot, spark, frames, _Told(progress, chosen, snapshot))
-    directory = Path(target).absolute()
     rows: dict[str, int] = {}
     if format is ExportFormat.PARQUET:
         for type_ in chosen:
-            with _appearing(session, parquet_path(directory, type_)) as hidden:
+            with _appearing(session, directory / parquet_name(type_)) as hidden:
                 files = Files(directory=str(hidden), stem="part", type=type_, format=format)
                 rows[type_.name] = work.write(files)
                 if not rows[type_.name]:
@@ -225,13 +233,13 @@ class _Export:
         cuts = _cuts(scan, rows, count)
         frame = self.frames(scan.type, cuts)
         placed = frame.repartitionById(len(cuts) + 1, PART).sortWithinPartitions(ID)
-        return placed.mapInArrow(_sorted_body(files), _WRITTEN)
+        return map_tasks(placed, _sorted_body(files), _WRITTEN)
 
     def _blob_parts(self, scan: Scan, files: Files, rows: int) -> DataFrame:
         """Large values don't travel: each task reads its own share of the ids in order, and what belongs to them."""
         count = self._count(rows, BLOB_ROWS_PER_FILE)
         ends = [rows * part // count for part in range(count + 1)]
-        return self.spark.range(0, count, 1, count).mapInArrow(_blob_body(scan, files, ends), _WRITTEN)
+        return map_tasks(self.spark.range(0, count, 1, count), _blob_body(scan, files, ends), _WRITTEN)
 
     def _count(self, rows: int, most: int) -> int:
         wanted = max(-(-rows // most), self.spark.sparkContext.defaultParallelism)

@@ -35,7 +35,10 @@ _LOST = (
     ("ExecutorLostFailure", "the connection to it broke, or it was killed"),
     ("Failed to connect", "the connection to it broke, or it was killed"),
 )
+_OTHER_BUILD = "its omnigraph is not the one of this machine; install the same there, or send it along (--py-files)"
 _SETUP = (
+    ("No module named 'omnigraph.", _OTHER_BUILD),
+    ("on <module 'omnigraph.", _OTHER_BUILD),
     ("No module named 'omnigraph", "its Python lacks omnigraph; install it there, or send it along (--py-files)"),
     ("No module named 'lance", "its Python lacks pylance; install omnigraph with its requirements there"),
     ("No module named 'pyarrow", "its Python lacks pyarrow; install omnigraph with its requirements there"),

@@ -4,8 +4,7 @@ Not through the data source of this package. Spark makes rows of its own of what
 makes them once more; and it asks a Python process of its own for every step of planning. See decision 36.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +12,7 @@ from pyspark.sql.types import ArrayType, StringType
 
 from omnigraph.config.allocator import keep_batches
 from omnigraph.spark.failures import carrying, surfacing
+from omnigraph.spark.handshake import Body, map_tasks
 from omnigraph.spark.scan import Piece, Scan, has_blobs, pieces_of, read_piece
 from omnigraph.storage.dataset import Fragment
 
@@ -24,8 +24,6 @@ _UNPACKED = 3
 """Rows of Spark are about so many times as large as the files that they are read from."""
 _VERY_LARGE = 1 << 50
 
-Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 
 def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
     """The rows of a scan, read in as many tasks as its size asks for, or as there are cores where that pays."""
@@ -33,7 +31,7 @@ def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
     todo = pieces_of(scan, fragments, at_least=spark.sparkContext.defaultParallelism)
     each = max(_nbytes(scan, fragments) // _NUMBER // max(len(todo), 1), 1)
     with surfacing():
-        return _numbers(spark, len(todo), each).mapInArrow(_body(scan, todo, each), scan.schema)
+        return map_tasks(_numbers(spark, len(todo), each), _body(scan, todo, each), scan.schema)
 
 
 def _body(scan: Scan, todo: Sequence[Piece], each: int) -> Body:

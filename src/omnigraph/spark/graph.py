@@ -18,6 +18,7 @@ from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
 from omnigraph.ops.load_arguments import TypedData, load_input
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import edge_named
+from omnigraph.places import local_path
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.export import export_on_spark
@@ -125,7 +126,7 @@ class SparkGraph:
             actor=actor,
             message=message,
             idempotency_key=idempotency_key,
-            on_error=None if on_error is None else Path(on_error),
+            on_error=None if on_error is None else local_path(on_error),
             max_errors=max_errors,
             is_dry_run=dry_run,
             progress=progress,
@@ -182,7 +183,7 @@ class SparkGraph:
             mode=chosen("mode", LoadMode, mode),
             actor=actor,
             message=message,
-            on_error=None if on_error is None else Path(on_error),
+            on_error=None if on_error is None else local_path(on_error),
             max_errors=max_errors,
         )
         return start_stream(self._session, frame, call)

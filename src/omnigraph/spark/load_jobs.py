@@ -11,6 +11,7 @@ from omnigraph.ops.load_call import LoadCall
 from omnigraph.schema.codec import decode_catalog
 from omnigraph.spark.failures import carrying
 from omnigraph.spark.filling import Filled, Filling, Taken, Taking, decode_filled, decode_taken, told
+from omnigraph.spark.handshake import Body, map_tasks
 from omnigraph.spark.ledger import LEDGER, Rules, Unit, judged, ledger_rows
 from omnigraph.spark.load_spec import FrameSource, LoadSpec
 from omnigraph.spark.locating import (
@@ -24,7 +25,7 @@ from omnigraph.spark.locating import (
     stretch_keys,
 )
 from omnigraph.spark.progress import load_teller, run_job
-from omnigraph.spark.task import RESULT, Body, Done, Work, decode_done, frame_body, split_body, worked_on
+from omnigraph.spark.task import RESULT, Done, Work, decode_done, frame_body, split_body, worked_on
 from omnigraph.spark.telling import Telling
 from omnigraph.storage.hashing import Hashes
 
@@ -86,11 +87,12 @@ class LoadJobs:
             found += worked_on(spec, phase, chosen, work, held)
         elif chosen:
             count = len(chosen)
-            frame = self.spark.range(0, count, 1, count).mapInArrow(split_body(spec, phase, chosen, work), RESULT)
+            numbers = self.spark.range(0, count, 1, count)
+            frame = map_tasks(numbers, split_body(spec, phase, chosen, work), RESULT)
             found += _done(run_job(self.spark, frame.collect, description=f"omnigraph load: {doing}", tell=tell))
         for source, data in self.frames:
             if any(map(work.is_about, source.splits)):
-                frame = data.mapInArrow(frame_body(spec, phase, source, work), RESULT)
+                frame = map_tasks(data, frame_body(spec, phase, source, work), RESULT)
                 what = f"omnigraph load: {doing} {source.type}"
                 found += _done(run_job(self.spark, frame.collect, description=what, tell=tell))
         self.call.tell(doing, rows(), total, total)
@@ -102,12 +104,8 @@ class LoadJobs:
             return self._judge_here(spec, units, rules)
         count = len(units)
         buckets = self._buckets(keys)
-        frame = (
-            self.spark.range(0, count, 1, count)
-            .mapInArrow(_ledger_body(spec, units, buckets), LEDGER)
-            .repartitionById(buckets, "bucket")
-            .mapInArrow(_judging_body(spec, rules), _JUDGED)
-        )
+        ledger = map_tasks(self.spark.range(0, count, 1, count), _ledger_body(spec, units, buckets), LEDGER)
+        frame = map_tasks(ledger.repartitionById(buckets, "bucket"), _judging_body(spec, rules), _JUDGED)
         tell = load_teller(self.call, "check", rows=lambda: keys)
         rows = run_job(self.spark, frame.collect, description="omnigraph load: check", tell=tell)
         found: dict[str, list[Hashes]] = {}
@@ -119,14 +117,11 @@ class LoadJobs:
         """Find the committed rows of all groups among about so many ids; have every group filled, or tell of itself."""
         groups = len(filling.groups)
         units, buckets = groups + len(stretches), self._buckets(keys)
-        frame = (
-            self.spark.range(0, units, 1, units)
-            .mapInArrow(_meeting_body(spec, filling.groups, stretches, buckets), MET)
-            .repartitionById(buckets, "bucket")
-            .mapInArrow(_finding_body(), FOUND)
-            .repartitionById(groups, "number")
-            .mapInArrow(_filling_body(spec, filling), RESULT)
+        met = map_tasks(
+            self.spark.range(0, units, 1, units), _meeting_body(spec, filling.groups, stretches, buckets), MET
         )
+        found = map_tasks(met.repartitionById(buckets, "bucket"), _finding_body(), FOUND)
+        frame = map_tasks(found.repartitionById(groups, "number"), _filling_body(spec, filling), RESULT)
         tell = load_teller(self.call, "check", rows=lambda: keys)
         rows = run_job(self.spark, frame.collect, description="omnigraph load: merge", tell=tell)
         return sorted((decode_filled(bytes(row["payload"])) for row in rows), key=lambda one: one.number)
@@ -136,7 +131,7 @@ class LoadJobs:
         if not takings:
             return []
         count = len(takings)
-        frame = self.spark.range(0, count, 1, count).mapInArrow(_taking_body(spec, phase, takings), RESULT)
+        frame = map_tasks(self.spark.range(0, count, 1, count), _taking_body(spec, phase, takings), RESULT)
         tell = load_teller(self.call, "write")
         rows = run_job(self.spark, frame.collect, description="omnigraph load: replace", tell=tell)
         return [decode_taken(bytes(row["payload"])) for row in rows]

@@ -26,7 +26,7 @@ from omnigraph.spark.failures import surfacing
 from omnigraph.spark.load_spec import FRAME_SPLITS, JOB_BITS, MOST_FRAMES, FrameSource, LoadSpec, check_parts
 from omnigraph.spark.phases import Phases
 from omnigraph.spark.pieces import piece_rows
-from omnigraph.spark.splits import TARGET_BYTES, Split, lines_before, plan_splits, spooled
+from omnigraph.spark.splits import TARGET_BYTES, Split, lines_before, plan_splits, spooled, with_absolute_path
 from omnigraph.spark.suspects import Fetched
 from omnigraph.spark.task import Done, decode_rejected
 from omnigraph.spark.types import arrow_for_spark
@@ -109,6 +109,7 @@ class SparkInput:
         session, call = self._session, self.call
         inputs = spooled(self.given, self._scratch.directory)
         splits = plan_splits(inputs, target_bytes=self._split_bytes)
+        inputs = [with_absolute_path(one) for one in inputs]
         check_parts("the files", len(splits))
         check_parts("the DataFrames", len(self.frames), MOST_FRAMES)
         armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=keeps_staged)

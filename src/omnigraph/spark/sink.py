@@ -25,6 +25,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.spark.failures import carrying
+from omnigraph.spark.handshake import Build, check_build
 from omnigraph.spark.place import Place
 from omnigraph.spark.scan import type_named
 from omnigraph.storage.layout import RECOVERY, job_key
@@ -86,12 +87,13 @@ class Pieces(WriterCommitMessage):
 class BatchSink(DataSourceArrowWriter):
     """`df.write.format("omnigraph")`."""
 
-    def __init__(self, target: Target, schema: pa.Schema, operation_id: str) -> None:
-        self._target, self._schema, self._operation_id = target, schema, operation_id
+    def __init__(self, target: Target, schema: pa.Schema, operation_id: str, driver: Build) -> None:
+        self._target, self._schema, self._operation_id, self._driver = target, schema, operation_id, driver
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task: its rows become pieces."""
         with carrying():
+            check_build(self._driver)
             return _write(self._target, self._operation_id, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -108,12 +110,13 @@ class BatchSink(DataSourceArrowWriter):
 class StreamSink(DataSourceStreamArrowWriter):
     """`df.writeStream.format("omnigraph")`: each batch one commit, exactly once."""
 
-    def __init__(self, target: Target, schema: pa.Schema, operation_id: str) -> None:
-        self._target, self._schema, self._operation_id = target, schema, operation_id
+    def __init__(self, target: Target, schema: pa.Schema, operation_id: str, driver: Build) -> None:
+        self._target, self._schema, self._operation_id, self._driver = target, schema, operation_id, driver
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task of a batch: its rows become pieces."""
         with carrying():
+            check_build(self._driver)
             return _write(self._target, self._operation_id, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

@@ -34,6 +34,7 @@ from omnigraph.lang.suggest import closest
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import TargetAmbiguousError
 from omnigraph.spark.failures import carrying
+from omnigraph.spark.handshake import Build, check_build, own_build
 from omnigraph.spark.place import Place
 from omnigraph.spark.scan import Piece, Scan, pieces_of, plan_scan, read_piece, type_named
 from omnigraph.spark.sink import BatchSink, StreamSink, Target
@@ -63,13 +64,22 @@ class SourceOptionError(OmnigraphError):
 
 def register(spark: SparkSession) -> SparkSession:
     """Make `format("omnigraph")` known to a session."""
-    spark.dataSource.register(OmnigraphSource)
+    build = own_build()
+
+    class Registered(OmnigraphSource):
+        """The source with the build of this process: Spark sends a local class along as it is."""
+
+        driver = build
+
+    spark.dataSource.register(Registered)
     return spark
 
 
 class OmnigraphSource(DataSource):
     """What Spark makes of `format("omnigraph")`, in a Python process of its own."""
 
+    driver: Build = ()
+    """The build of the process that registered it."""
     _scan: Scan | None = None
     """Set with the schema, so that every later step is of the same snapshot."""
 
@@ -91,21 +101,21 @@ class OmnigraphSource(DataSource):
                 raise SourceOptionError(
                     "schema", f"it is the graph's own; choose with `columns` ({', '.join(schema.names)})"
                 )
-            return ScanReader(self._scan, _count(dict(self.options)))
+            return ScanReader(self._scan, self.driver, _count(dict(self.options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a DataFrame."""
         with carrying():
             target = _target(dict(self.options), is_overwrite=overwrite)
             target.check_columns(arrow_for_spark(schema))
-            return BatchSink(target, arrow_for_spark(schema), str(ULID()))
+            return BatchSink(target, arrow_for_spark(schema), str(ULID()), self.driver)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """The writer of a streaming DataFrame."""
         with carrying():
             target = _target(dict(self.options), is_overwrite=overwrite)
             target.check_columns(arrow_for_spark(schema))
-            return StreamSink(target, arrow_for_spark(schema), str(ULID()))
+            return StreamSink(target, arrow_for_spark(schema), str(ULID()), self.driver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +132,8 @@ class ScanReader(DataSourceReader):
     other: after `df.where(…)`, `df` itself is filtered. A test of the substrate turns red when that is mended.
     """
 
-    def __init__(self, scan: Scan, partitions: int = 1) -> None:
-        self._scan, self._partitions = scan, partitions
+    def __init__(self, scan: Scan, driver: Build, partitions: int = 1) -> None:
+        self._scan, self._driver, self._partitions = scan, driver, partitions
 
     def partitions(self) -> list[InputPartition]:
         """What each task reads."""
@@ -135,13 +145,13 @@ class ScanReader(DataSourceReader):
         """The rows of one task."""
         if not isinstance(partition, Part):
             return iter(())  # an empty table: Spark starts a task all the same
-        return _carried(read_piece(self._scan, partition.piece))
+        return self._rows(partition.piece)
 
-
-def _carried(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    keep_batches()
-    with carrying():
-        yield from batches
+    def _rows(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        keep_batches()
+        with carrying():
+            check_build(self._driver)
+            yield from read_piece(self._scan, piece)
 
 
 # --- options -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Together the splits of an input give exactly its records, and what is wrong with
 count from the start of a split; how many there were before it is known when all of them have been read.
 """
 
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,19 +13,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.orc as pa_orc
 import pyarrow.parquet as pa_parquet
+from pyspark import TaskContext
 
 from omnigraph.engine.decoding.csv_cuts import csv_cuts
 from omnigraph.engine.decoding.file_parts import FilePart, line_chunks
 from omnigraph.engine.decoding.json_lines import chunks_of
 from omnigraph.engine.decoding.record_error import RecordError, Reject
 from omnigraph.engine.decoding.records import read_graph_records
-from omnigraph.engine.decoding.sources import COMPRESSED, LINE_ENDINGS, ending_of, file_errors
+from omnigraph.engine.decoding.sources import COMPRESSED, LINE_ENDINGS, FileDamagedError, ending_of, file_errors
 from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, arrow_file, open_stream, read_typed
 from omnigraph.engine.decoding.typed_lines import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, Kind, OmnigraphError
 from omnigraph.ids import Ids
 from omnigraph.ops.load_inputs import GraphLines, OneInput
+from omnigraph.places import scheme_of
 from omnigraph.spark.master import is_own_machine
 from omnigraph.storage.remote_files import InputFile, RemoteFile
 
@@ -47,6 +50,23 @@ class StreamElsewhereError(OmnigraphError):
         return (
             f"`{self.name}` is with this process only, and Spark on `{self.master}` can't read it; write it to a file"
             " that all of its machines can read"
+        )
+
+
+class InputNotOnExecutorError(OmnigraphError):
+    """A file of a load is there on the driver, and an executor does not find it."""
+
+    kind = Kind.NOT_FOUND
+    code = "input_not_on_executor"
+
+    def __init__(self, path: str, place: str, host: str) -> None:
+        super().__init__(path, place, host)
+        self.path, self.place, self.host = path, place, host
+
+    def __str__(self) -> str:
+        return (
+            f"the executor on {self.host} did not find `{self.path}` at {self.place}, where the driver has it; put it"
+            " where all machines of Spark see it, such as a shared directory or s3://"
         )
 
 
@@ -79,6 +99,17 @@ def spooled(inputs: Sequence[OneInput], directory: Path) -> list[OneInput]:
     A stream is read here, once and to its end. What messages call it stays.
     """
     return [_spooled(one, directory / f"{number:05}") for number, one in enumerate(inputs)]
+
+
+def with_absolute_path(one: OneInput) -> OneInput:
+    """Return the same input for processes with another working directory. What messages call it stays."""
+    match one.source:
+        case GraphLines(data=Path() as path) as lines:
+            return replace(one, source=replace(lines, data=path.absolute()))
+        case TypedFile(path=Path() as path) as file:
+            return replace(one, source=replace(file, path=path.absolute(), called=one.name))
+        case _:
+            return one
 
 
 def check_reachable(inputs: Sequence[OneInput], master: str) -> None:
@@ -253,6 +284,16 @@ class SplitRows:
         self._is_line_open = False
 
     def __iter__(self) -> Iterator[TypedRows]:
+        try:
+            yield from self._read()
+        except FileMissingError as error:
+            if TaskContext.get() is None or scheme_of(error.path) is not None:  # on S3 it is gone for everybody
+                raise FileMissingError(self._one.name) from error
+            raise InputNotOnExecutorError(self._one.name, error.path, socket.gethostname()) from error
+        except (FileDeniedError, FileUnreadableError, FileDamagedError) as error:
+            raise type(error)(self._one.name, *error.args[1:]) from error
+
+    def _read(self) -> Iterator[TypedRows]:
         part = self._split.part
         match self._one.source:
             case GraphLines(data=(Path() | RemoteFile()) as path) as graph:

@@ -21,6 +21,7 @@ from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
 from omnigraph.schema.arrow import ID
 from omnigraph.spark.failures import carrying
+from omnigraph.spark.handshake import Body
 from omnigraph.spark.held import Keeper
 from omnigraph.spark.keys import Chosen, Wanted, key_hashes, roles_of
 from omnigraph.spark.load_spec import FrameSource, LoadSpec, Worker, check_parts
@@ -32,8 +33,6 @@ from omnigraph.storage.column_sets import Positions
 RESULT = "payload binary"
 _PAYLOAD = pa.schema([pa.field("payload", pa.binary())])
 
-Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What `mapInArrow` runs in every task."""
 LeftOut: TypeAlias = Mapping[int, Mapping[str, bytes]]
 """By split and type, the ordinals of rows that are not written, packed as 64-bit integers."""
 

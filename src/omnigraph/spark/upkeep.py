@@ -6,7 +6,7 @@ by the driver, in one segment: they are dear to build in parts and to search sid
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.upkeep_hands import Built, LocalHands, UpkeepFiles, UpkeepStoppedError
 from omnigraph.options import UpkeepOptions
 from omnigraph.spark.failures import carrying
+from omnigraph.spark.handshake import Body, map_tasks
 from omnigraph.spark.place import Place
 from omnigraph.spark.progress import JobProgress, run_job
 from omnigraph.spark.session import session as spark_session
@@ -35,7 +36,6 @@ _SCHEMA = pa.schema([pa.field("payload", pa.string())])
 
 Piece: TypeAlias = tuple[int, ...] | SegmentBuild
 """Fragments to write anew, or a segment to build."""
-Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def hands(session: Session, master: str | None) -> "SparkHands":
@@ -133,7 +133,7 @@ class SparkHands:
         )
         files.lease.enter(phase)
         store = table.handles.store
-        frame = self.spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(_body(site, pieces), _RESULT)
+        frame = map_tasks(self.spark.range(0, len(pieces), 1, len(pieces)), _body(site, pieces), _RESULT)
         try:
             rows = run_job(
                 self.spark, frame.collect, description=f"omnigraph optimize: {doing} {table.path}", tell=self._tell

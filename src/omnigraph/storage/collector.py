@@ -167,21 +167,20 @@ def remove(store: Store, files: Sequence[ObjectInfo], told: Callable[[ObjectInfo
                 Path(store.uri(directory)).rmdir()
 
 
-def remove_unplaced(store: Store, rooms: Iterable[str], before: datetime) -> int:
-    """Remove old files of these rooms that were to become objects, and whose writers died; how many there were.
+def remove_unplaced(store: Store, room: str, before: datetime) -> int:
+    """Remove old files of a room that were to become objects, and whose writers died; how many there were.
 
     No listing shows them. Only a local disk has such.
     """
     if not store.location.is_local:
         return 0
     removed = 0
-    for room in rooms:
-        for path in Path(store.uri(room)).glob(".tmp-*"):
-            with suppress(FileNotFoundError):  # it was put in its place just now
-                is_old = datetime.fromtimestamp(path.stat().st_mtime, UTC) < before
-                if is_old and _UNPLACED.fullmatch(path.name):
-                    path.unlink()
-                    removed += 1
+    for path in Path(store.uri(room)).glob(".tmp-*"):
+        with suppress(FileNotFoundError):  # it was put in its place just now
+            is_old = datetime.fromtimestamp(path.stat().st_mtime, UTC) < before
+            if is_old and _UNPLACED.fullmatch(path.name):
+                path.unlink()
+                removed += 1
     return removed
 
 

@@ -61,6 +61,13 @@ class DerivedObjects:
             return False
         return True
 
+    def remove(self, key: str) -> None:
+        """Remove an object; one that is not there is fine."""
+        try:
+            self._store.objects.delete(key)
+        except OmnigraphError as error:
+            log.warning("could not remove %s: %s", key, error)
+
     def _path(self, key: str) -> Path:
         return Path(self._store.uri(key))
 

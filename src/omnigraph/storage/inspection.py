@@ -20,7 +20,7 @@ from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.layout import detached_file, is_detached, version_file, version_number
+from omnigraph.storage.layout import version_key, version_number
 from omnigraph.storage.objects import ObjectInfo, StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.pinned_files import PinnedFiles, version_parts
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_failure
@@ -145,7 +145,7 @@ def look_at_version(table: Table, listing: Listing) -> VersionLook:
     Raises:
         UnknownPartError: The version has parts of which it is not known where they are.
     """
-    own = f"{table.path}/{detached_file(table.version) if is_detached(table.version) else version_file(table.version)}"
+    own = version_key(table.path, table.version)
     try:
         with damage_of(own):
             dataset = table.handles.open(table.path, table.version)

@@ -71,6 +71,11 @@ def detached_file(version: int) -> str:
     return f"_versions/d{version}.manifest"
 
 
+def version_key(path: str, version: int) -> str:
+    """Return the key of the file of a table version, ordinary or detached."""
+    return f"{path}/{detached_file(version) if is_detached(version) else version_file(version)}"
+
+
 def is_detached(version: int) -> bool:
     """Whether a number is that of a detached version: they have the highest of 64 bits."""
     return version >> 63 == 1

@@ -48,6 +48,15 @@ class LocalObjects:
                 raise ObjectMissingError(key) from None
         return StoredObject(data, _etag(data), ObjectInfo(key, len(data), datetime.fromtimestamp(modified, UTC)))
 
+    def get_start(self, key: str, size: int) -> bytes:
+        """See ObjectStore."""
+        with _store_errors(f"read `{key}`"):
+            try:
+                with (self._root / key).open("rb") as file:
+                    return file.read(size)
+            except (FileNotFoundError, NotADirectoryError):
+                raise ObjectMissingError(key) from None
+
     def info(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""
         with _store_errors(f"look up `{key}`"):

@@ -118,6 +118,10 @@ class ObjectStore(Protocol):
         """The object, or ObjectMissingError."""
         ...
 
+    def get_start(self, key: str, size: int) -> bytes:
+        """Read the first bytes of an object that is not empty, at most so many; ObjectMissingError when it is gone."""
+        ...
+
     def info(self, key: str) -> ObjectInfo | None:
         """Size and time of an object, or None, by one request."""
         ...
@@ -169,6 +173,10 @@ class MemoryObjects:
             if key not in self._objects:
                 raise ObjectMissingError(key)
             return self._objects[key]
+
+    def get_start(self, key: str, size: int) -> bytes:
+        """See ObjectStore."""
+        return self.get(key).data[:size]
 
     def info(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""

@@ -18,7 +18,7 @@ from omnigraph.errors import FileMissingError, FileUnreadableError
 from omnigraph.storage.objects import ObjectChangedError, ObjectKeyError, ObjectMissingError
 from omnigraph.storage.s3_objects import PART_BYTES, FoundObject, S3Objects
 
-_ADDRESS = re.compile(r"s3://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
+_ADDRESS = re.compile(r"(?i:s3)://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
 _PATTERN_SIGNS = frozenset("*?[")
 _NO_NAMES = frozenset(("", ".", ".."))
 _OPEN_BUCKETS = 8
@@ -105,11 +105,6 @@ class _RemoteBytes(io.RawIOBase):
 
 
 # --- finding them --------------------------------------------------------------------------------------
-
-
-def is_remote(text: str) -> bool:
-    """Whether a text is the address of an object or a prefix."""
-    return _ADDRESS.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Control objects on S3, through the same object-store library that Lance uses."""
 
+import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import obstore
 from obstore.exceptions import (
@@ -29,6 +30,8 @@ from omnigraph.storage.objects import (
 )
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+    from obstore import WritableFile
     from obstore.store import ClientConfig, S3Config
 
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout"})
@@ -39,6 +42,8 @@ _LANCE_OPTIONS = frozenset({_MAX_RETRIES, _RETRY_SECONDS, "download_retry_count"
 """The options that only Lance understands."""
 PART_BYTES = 8 * 1024 * 1024
 """How much of a large object is read or written at once."""
+_WRITTEN_PART_BYTES = 32 * 1024 * 1024
+"""A store takes 10,000 parts: with such ones, an output whose size nobody knows beforehand may have 300 GB."""
 _MOST_PARTS = 9_000
 _PARTS_AT_ONCE = 2
 _UNLISTED = re.compile(
@@ -64,6 +69,16 @@ def _store_errors(action: str, key: str) -> Iterator[None]:
         is_denied = any(status in str(error) for status in ("401 Unauthorized", "403 Forbidden"))
         failure = StoreDeniedError if is_denied else StoreUnavailableError
         raise failure(f"{action} `{key}`", _reason(error)) from error
+
+
+@contextmanager
+def _upload_errors(key: str) -> Iterator[None]:
+    """As `_store_errors`, of a new object: what is missing then is the bucket."""
+    try:
+        with _store_errors("write", key):
+            yield
+    except ObjectMissingError as error:
+        raise StoreUnavailableError(f"write `{key}`", "there is no such bucket") from error
 
 
 @contextmanager
@@ -115,6 +130,11 @@ class S3Objects:
             meta, data = result.meta, bytes(result.bytes())
         return StoredObject(data, str(meta["e_tag"]), ObjectInfo(key, len(data), meta["last_modified"]))
 
+    def get_start(self, key: str, size: int) -> bytes:
+        """See ObjectStore."""
+        with _store_errors("read", key):
+            return bytes(obstore.get(self._store, key, options={"range": (0, size)}).bytes())
+
     def get_up_to(self, key: str, limit: int) -> bytes | None:
         """The object's bytes, or None when there are more than so many: then none of them is read."""
         with _store_errors("read", key):
@@ -162,6 +182,20 @@ class S3Objects:
                 chunk_size=max(PART_BYTES, size // _MOST_PARTS),
                 max_concurrency=_PARTS_AT_ONCE,
             )
+
+    @contextmanager
+    def open_writer(self, key: str) -> Iterator[BinaryIO]:
+        """Give a file to write to; the object is there when the block has ended, whole, and not at all if it fails.
+
+        Parts that were sent before it failed are no object; a rule of the bucket may have the store remove them.
+        """
+        with _upload_errors(key):
+            upload = obstore.open_writer(
+                self._store, key, buffer_size=_WRITTEN_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
+            )
+        yield cast("BinaryIO", _Upload(upload, key))
+        with _upload_errors(key):
+            upload.close()
 
     def copy(self, key: str, to: str) -> None:
         """Copy an object within the bucket, by the store itself; one that is there is written over."""
@@ -223,3 +257,24 @@ class S3Objects:
             result = obstore.list_with_delimiter(self._store)
         names = [*result["common_prefixes"], *(meta["path"] for meta in result["objects"])]
         return sorted(name.rsplit("/", 1)[-1] for name in names)
+
+
+class _Upload(io.RawIOBase):
+    """An object that is being written, as an open file."""
+
+    def __init__(self, upload: "WritableFile", key: str) -> None:
+        super().__init__()
+        self._upload, self._key, self._size = upload, key, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._size
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        with _upload_errors(self._key):
+            self._upload.write(data)
+        size = memoryview(data).nbytes
+        self._size += size
+        return size

@@ -7,12 +7,12 @@ from lance.lance import _Session as Session  # the name lance.dataset gives it i
 
 from omnigraph.clock import Clock
 from omnigraph.options import Durability
+from omnigraph.places import Location
 from omnigraph.runtime import Runtime
 from omnigraph.storage.durable import flush, flush_above
 from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError
 from omnigraph.storage.s3_objects import S3Objects
-from omnigraph.storage.uri import Location
 
 INDEX_BYTES = 512 * 1024 * 1024
 METADATA_BYTES = 256 * 1024 * 1024
@@ -92,6 +92,11 @@ class CountedObjects:
         """See ObjectStore."""
         self._telemetry.record("control", "get")
         return self._inner.get(key)
+
+    def get_start(self, key: str, size: int) -> bytes:
+        """See ObjectStore."""
+        self._telemetry.record("control", "get")
+        return self._inner.get_start(key, size)
 
     def info(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""

@@ -108,11 +108,13 @@ class TypedFile(RowSource):
 
     path: InputFile
     part: FilePart | None = None
+    called: str | None = None
+    """What messages call it, where that is not its path."""
 
     @property
     def name(self) -> str:
-        """Its path."""
-        return str(self.path)
+        """Its path, as it was given."""
+        return str(self.path) if self.called is None else self.called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ def _make(cache: ReadCache, rows: TableRows, column: str, budget: Budget) -> Col
     found = ColumnWords(tuple(runs), tuple(parts))
     cache.kept.put(latest, weakref.ref(found), 256)
     if rows.count >= DERIVED_ROWS and new > _REWRITE_SHARE * rows.count:
-        cache.keep_derived(stored, lambda: encode_words(found.runs))
+        cache.keep_derived(stored, [rows.table], lambda: encode_words(found.runs))
     return found
 
 

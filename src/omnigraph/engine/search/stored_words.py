@@ -47,7 +47,8 @@ def encode_words(runs: Sequence[Run]) -> list[Body]:
         }
         for run, parts in zip(runs, contents, strict=True)
     ]
-    return sealed(_TAG, {"runs": described}, bodies, size)
+    files = {file for run in runs for fragment in run.fragments for file in fragment}
+    return sealed(_TAG, {"runs": described}, files, bodies, size)
 
 
 def _bytes_of(array: np.ndarray[Any, np.dtype[Any]]) -> Body:

@@ -34,11 +34,12 @@ def encode_topology(topology: Topology) -> list[Body]:
     ]
     layouts = topology.layouts
     header: dict[str, object] = {
-        "layouts": [_layout_json(layout) for layout in (layouts.edges, layouts.sources, layouts.targets)],
+        "layouts": [_layout_json(layout) for layout in layouts.all],
         "arrays": described,
         "simple": len(topology.out_set().targets) == len(topology.out().targets),
     }
-    return sealed(_TAG, header, bodies, size)
+    fragments = (one for layout in topology.layouts.all for one in layout.fragments)
+    return sealed(_TAG, header, {file for one in fragments for file in one.files}, bodies, size)
 
 
 def decode_topology(data: memoryview) -> Topology | None:

@@ -2,10 +2,14 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 ALIGN = 64
+FILES = "files"
+"""The field of the header that names every data file which the content was derived from."""
+_FIRST_BYTES = 64 * 1024
+"""One small read has the header of anything that was derived from up to about a thousand files."""
 
 Body = memoryview | bytes
 
@@ -27,9 +31,9 @@ def placed(bodies: Iterable[Body]) -> tuple[list[Body], list[int], int]:
     return found, places, size
 
 
-def sealed(tag: bytes, header: Mapping[str, object], bodies: list[Body], size: int) -> list[Body]:
-    """Everything that is written, in order; `tag` names the format."""
-    text = json.dumps({**header, "size": size}).encode()
+def sealed(tag: bytes, header: Mapping[str, object], files: Iterable[str], bodies: list[Body], size: int) -> list[Body]:
+    """Everything that is written, in order; `tag` names the format, `files` whose content it was derived from."""
+    text = json.dumps({**header, FILES: sorted(files), "size": size}).encode()
     start = tag + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little")
     return [start, text, bytes(-(len(start) + len(text)) % ALIGN), *bodies]
 
@@ -57,3 +61,23 @@ def part(body: memoryview, start: int, length: int, checksum: int, name: str) ->
     if start < 0 or len(found) != length or zlib.crc32(found) != checksum:
         raise DamagedError(f"{name} has another checksum")
     return found
+
+
+def read_files(read_start: Callable[[int], bytes]) -> frozenset[str] | None:
+    """Read the names of the data files that something was derived from, whatever its format; None when it has none.
+
+    `read_start` gives the first bytes of the object, at most so many.
+    """
+    data = read_start(_FIRST_BYTES)
+    tag_end = data.find(b"\n") + 1
+    begin = tag_end + 16
+    if not tag_end or len(data) < begin:
+        return None
+    length, checksum = (int.from_bytes(data[at : at + 8], "little") for at in (tag_end, tag_end + 8))
+    text = (data if begin + length <= len(data) else read_start(begin + length))[begin : begin + length]
+    if zlib.crc32(text) != checksum:
+        return None
+    try:
+        return frozenset(json.loads(text)[FILES])
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -3,7 +3,7 @@
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -19,8 +19,9 @@ from omnigraph.engine.tables.topology import Tables, Topology, is_earlier, resol
 from omnigraph.engine.view import View
 from omnigraph.options import Options
 from omnigraph.schema.catalog import AnyType, EdgeType
+from omnigraph.storage.dataset import Table
 from omnigraph.storage.derived import DerivedObjects
-from omnigraph.storage.layout import derived_key
+from omnigraph.storage.layout import derived_key, version_key
 from omnigraph.telemetry import log
 
 T = TypeVar("T")
@@ -123,21 +124,31 @@ class ReadCache:
     def _store(self, tables: Tables, topology: Topology) -> None:
         """Have a topology written for the next process, when it is worth it."""
         if tables.edges.count >= DERIVED_EDGES:
-            self.keep_derived(_derived_key(tables), lambda: encode_topology(topology))
+            sources = [rows.table for rows in tables.all]
+            self.keep_derived(_derived_key(tables), sources, lambda: encode_topology(topology))
 
     def derived(self, key: str) -> memoryview | None:
         """What another process has kept under a key, or None; whoever reads it must tell whether it is sound."""
         return None if self._derived is None else self._derived.read(key)
 
-    def keep_derived(self, key: str, encode: Callable[[], list[memoryview | bytes]]) -> None:
-        """Have something written for the next process, by a thread of its own: the query that made it does not wait."""
+    def keep_derived(self, key: str, sources: Sequence[Table], encode: Callable[[], list[memoryview | bytes]]) -> None:
+        """Have something written for the next process, by a thread of its own: the query that made it does not wait.
+
+        `sources` are the tables that it was derived from. A cleanup removes versions of tables first, then their data
+        files, then what was derived from those: so if the versions are there after the write, a cleanup that collects
+        them later finds the object; and if not, it is removed here.
+        """
         derived = self._derived
         if derived is None or derived.is_read_only:
             return
 
         def write() -> None:
             try:
-                self._has_derived[key] = derived.write(key, encode())
+                is_kept = derived.write(key, encode())
+                if is_kept and not all(derived.exists(version_key(one.path, one.version)) for one in sources):
+                    derived.remove(key)
+                    is_kept = False
+                self._has_derived[key] = is_kept
             except Exception:  # noqa: BLE001 - nothing that goes wrong here is in anybody's way
                 log.warning("could not keep %s for the next process", key, exc_info=True)
 

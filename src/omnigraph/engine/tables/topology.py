@@ -52,6 +52,11 @@ class Layouts:
     targets: Layout
 
     @property
+    def all(self) -> tuple[Layout, Layout, Layout]:
+        """The three: edges, sources, targets."""
+        return self.edges, self.sources, self.targets
+
+    @property
     def states(self) -> tuple[str, str, str]:
         """What tells them from those of any other rows."""
         return self.edges.state, self.sources.state, self.targets.state

@@ -1,0 +1,9 @@
+"""The versions of the libraries that read and write the files of a graph."""
+
+import lance
+import pyarrow as pa
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of Lance and Arrow in this process, by name."""
+    return {"Lance": str(lance.__version__), "Arrow": str(pa.__version__)}

@@ -1,0 +1,15 @@
+"""Requests are counted here, so nothing may depend on how long anything takes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from omnigraph.commit import freshness
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_held_state_stays_recent() -> Iterator[None]:
+    """A handle that was not used for ten seconds looks once more: on a busy machine, while a world is being made."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(freshness, "RECENT_SECONDS", 1e9)
+        yield

@@ -1,0 +1,58 @@
+"""Executors with another omnigraph: `spark_other_build.py GRAPH DATA OTHER OUT` answers in JSON what each door said.
+
+OTHER is a directory with a copy of the package, which executors import before the one that is installed.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import omnigraph as og
+from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
+from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.table_upkeep import UpkeepCall
+from omnigraph.spark.job import SparkLoading, reader
+from omnigraph.spark.place import Place
+from omnigraph.spark.session import session
+from omnigraph.spark.upkeep import SparkHands
+from upkeep_calls import EAGER, opened
+
+
+def run(uri: str, data: str, other: str, out: str) -> dict[str, Any]:
+    """Everything that runs tasks, one after the other."""
+    spark = session("local[1]", **{"spark.executorEnv.PYTHONPATH": other})
+    graph = opened(uri)
+    call = LoadCall(input=LoadInput(graph=(GraphSource(data=data),)), mode=LoadMode.APPEND, actor="test")
+    how = SparkLoading(local_keys=0, local_bytes=0, merged_here=0, read_here=0)
+    hands = SparkHands(spark, Place.of(graph._session), EAGER, least_rows=0)
+    upkeep = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
+    rows = spark.createDataFrame([("new", 1)], "name string, age int")
+    frame = {"Person": rows}
+    source = spark.read.format("omnigraph").options(graph=uri, type="Person")
+    sink = rows.write.format("omnigraph").mode("append").options(graph=uri, type="Person")
+    doors: dict[str, Callable[[], object]] = {
+        "load": lambda: load(graph._session, call, reader(spark=spark, loading=how)),
+        "load of a frame": lambda: graph.spark.load(nodes=frame, mode="append"),
+        "read": lambda: graph.spark.table("Person").collect(),
+        "export": lambda: graph.spark.export(out),
+        "optimize": lambda: optimize(graph._session, upkeep, hands),
+        "source": lambda: source.load().collect(),
+        "sink": sink.save,
+    }
+    return {name: _said(door) for name, door in doors.items()}
+
+
+def _said(door: Callable[[], object]) -> str:
+    try:
+        found = door()
+    except og.OmnigraphError as error:
+        return f"{error.code}: {error}"
+    except Exception as error:  # noqa: BLE001 - Spark's own, which has ours in its text
+        return str(error)
+    errors = [one.error for one in getattr(found, "tables", ()) if one.error is not None]
+    return str(errors[0]) if errors else "done"
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(*sys.argv[1:])))  # noqa: T201 - its answer
