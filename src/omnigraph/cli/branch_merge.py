@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import json_option, opened_graph, place_options
+from omnigraph.cli.options import json_option, limit_options, opened_graph, place_options
 from omnigraph.cli.render import count_of, print_json, print_text, table_text
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _MOST_WIDE = 40
 @click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
+@limit_options
 @json_option
 def command(  # noqa: PLR0913 - its options
     *,
@@ -42,6 +43,8 @@ def command(  # noqa: PLR0913 - its options
     dry_run: bool,
     message: str | None,
     actor: str,
+    seconds: float | None,
+    memory_bytes: int | None,
     as_json: bool,
 ) -> int:
     """Bring to a branch what the branch SOURCE has done since the two parted.
@@ -53,7 +56,16 @@ def command(  # noqa: PLR0913 - its options
     Exit code: 0 when it is done or there is nothing to do, 3 when there are conflicts, or others wrote meanwhile.
     """
     graph = opened_graph(uri, store, read_only=dry_run)
-    done = graph.merge(source, into=into, strategy=strategy, actor=actor, message=message, dry_run=dry_run)
+    done = graph.merge(
+        source,
+        into=into,
+        strategy=strategy,
+        actor=actor,
+        message=message,
+        dry_run=dry_run,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
+    )
     if as_json:
         print_json({"uri": graph.uri, **done.to_json()})
     else:

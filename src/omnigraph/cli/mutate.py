@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import chosen_query, given_params, json_option, name_and_uri, opened_graph, query_options
+from omnigraph.cli.options import (
+    chosen_query,
+    given_params,
+    json_option,
+    limit_options,
+    name_and_uri,
+    opened_graph,
+    query_options,
+)
 from omnigraph.cli.render import count_of, print_json, print_text
 
 if TYPE_CHECKING:
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
 @click.option("--idempotency-key", metavar="KEY", help="Repeating a mutation with its key does nothing again.")
+@limit_options
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
     *,
@@ -31,6 +40,8 @@ def command(  # noqa: PLR0913 - one argument per option
     actor: str,
     message: str | None,
     idempotency_key: str | None,
+    seconds: float | None,
+    memory_bytes: int | None,
     as_json: bool,
 ) -> int:
     """Change a graph by a query, in one commit.
@@ -50,6 +61,8 @@ def command(  # noqa: PLR0913 - one argument per option
         message=message,
         idempotency_key=idempotency_key,
         if_commit=if_commit,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
     )
     if as_json:
         print_json(result.to_json())

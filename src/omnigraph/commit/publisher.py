@@ -248,6 +248,8 @@ def _rounds(
         if lease is not None:
             lease.confirm(dict.fromkeys(made))
         manifest = _next_manifest(log, plan, applied, commit_id)
+        if plan.watch is not None:
+            plan.watch.check()  # the last look: once the swap is sent, the commit may be visible
         try:
             with gate(log.store.location.uri, log.path):
                 head = log.publish(plan.base, manifest)

@@ -47,7 +47,7 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
     changed = changed_tables(base, newer, between)
     if plan.schema is not None and changed:
         raise ConflictError("schema", base.commit.id, newer.commit.id, "data was written while the schema was planned")
-    before, after = SnapshotTables(handles, base), SnapshotTables(handles, newer)
+    before, after = (SnapshotTables(handles, state, plan.watch) for state in (base, newer))
     for requirement in plan.requirements:
         if requirement.table_key not in changed:
             continue

@@ -18,6 +18,7 @@ from omnigraph.ops.algorithm_call import (
 )
 from omnigraph.ops.algorithms import DistributedAlgorithms, run_algorithm
 from omnigraph.ops.arguments import chosen
+from omnigraph.ops.limits import Limits
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
@@ -26,7 +27,8 @@ class Asked(TypedDict, total=False):
     """What every algorithm may be given, by name.
 
     `into` is a `Type.property` that gets the value of each node, in one commit. `engine` is `auto`, `local` or
-    `spark`. `snapshot` is a commit's id and `at` an instant, for the state of then. `seconds` is how long it may run.
+    `spark`. `snapshot` is a commit's id and `at` an instant, for the state of then. `seconds` is how long it may run,
+    and `memory_bytes` what it may use in this process.
     """
 
     into: str | None
@@ -37,6 +39,7 @@ class Asked(TypedDict, total=False):
     actor: str
     message: str | None
     seconds: float | None
+    memory_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,6 @@ class Algorithms:
             at=asked.get("at"),
             actor=self._session.signer(asked.get("actor", "anonymous")),
             message=asked.get("message"),
-            seconds=asked.get("seconds"),
+            limits=Limits(seconds=asked.get("seconds"), memory_bytes=asked.get("memory_bytes")),
         )
         return run_algorithm(self._session, call, algorithm, self._distributed)

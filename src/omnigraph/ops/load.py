@@ -1,5 +1,6 @@
 """Load records: read, checked as a whole, written in one commit or not at all; in bounded memory."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from omnigraph.engine.bulk.refusals import LoadError, Problem
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.ops.actors import check_signature
-from omnigraph.ops.load_call import LoadCall, LoadResult, Progress, TypeCounts, result_of
+from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, result_of
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_reading import read_here
 from omnigraph.ops.load_records import Reader, Records
@@ -50,6 +51,7 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
         ConflictError: Somebody else was faster, with records of the same keys, or on tables to be overwritten.
         KeyReusedError: The actor's idempotency key belongs to another kind of request, or to a load in another mode.
         SpoolError, QuarantineError: The disk does not take what a load keeps there.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.CHANGE, signed=call.actor)
     session.check_writable()
@@ -58,7 +60,7 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
     earlier = _earlier(session, head, call)
     if earlier is not None:
         return earlier
-    work = _Load(session, call, reader)
+    work = _Load(session, replace(call, progress=_ended_by(session, call.progress)), reader)
     try:
         work.read(head)
         return work.run()
@@ -76,6 +78,18 @@ def _earlier(session: Session, head: Head, call: LoadCall) -> LoadResult | None:
     if found.quarantine is not None:
         finish(Path(found.quarantine))  # that call's process may have died right behind its commit
     return found
+
+
+def _ended_by(session: Session, progress: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
+    """Return what the load reports to: the session's limits are looked at, then the caller is told."""
+
+    def report(done: Progress) -> None:
+        if done.phase != PUBLISHING:  # from there on the publisher looks, which knows what may still be undone
+            session.go_on()
+        if progress is not None:
+            progress(done)
+
+    return report
 
 
 class _Load:

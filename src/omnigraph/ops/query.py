@@ -20,7 +20,7 @@ from omnigraph.engine.trace import Trace
 from omnigraph.engine.view import View
 from omnigraph.errors import Kind, NotAReadError, OmnigraphError
 from omnigraph.lang.source import Source
-from omnigraph.ops.arguments import check_count, check_number
+from omnigraph.ops.limits import Limits, budget_for
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.query.ir import ReadQuery, predicates
@@ -85,14 +85,7 @@ def snapshot_of(session: Session, call: QueryCall) -> Snapshot:
 
 def budget_of(session: Session, call: QueryCall) -> Budget:
     """The time and memory of a call: its own, or what the settings allow."""
-    check_number("seconds", call.seconds)
-    check_count("memory_bytes", call.memory_bytes)
-    options = session.runtime.options
-    return Budget(
-        session.runtime.clock,
-        seconds=options.query_seconds if call.seconds is None else call.seconds,
-        memory_bytes=options.query_memory_bytes if call.memory_bytes is None else call.memory_bytes,
-    )
+    return budget_for(session, Limits(seconds=call.seconds, memory_bytes=call.memory_bytes))
 
 
 def begin(

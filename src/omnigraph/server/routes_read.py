@@ -170,6 +170,7 @@ async def export(request: Request, graph: GraphId) -> Response:
             branch=body.branch,
             snapshot=body.snapshot,
             at=instant_of(body.at),
+            budget=service.stream_budget(body.seconds, body.memory_bytes),
         ),
     )
     headers = {"Omnigraph-Commit": found.commit_id, "Omnigraph-Types": quote(",".join(found.types))}

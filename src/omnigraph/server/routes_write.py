@@ -1,7 +1,6 @@
 """Routes that write: mutations, loads, branches, merges, schemas. Who signs is who asks, and nobody else."""
 
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, BinaryIO, Self
 
@@ -11,12 +10,10 @@ from starlette.responses import Response
 
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
-from omnigraph.ops.load_call import PUBLISHING, Progress
 from omnigraph.policy import Action
 from omnigraph.server.answers import answer
 from omnigraph.server.asked import GraphId, body_of, check_text, instant_of, params_of
 from omnigraph.server.openapi import described
-from omnigraph.server.refusals import RequestTooLongError
 from omnigraph.server.service import Service, exchange_of, service_of
 from omnigraph.server.wire import (
     BODY,
@@ -68,7 +65,7 @@ async def answer_mutation(
             message=body.message,
             idempotency_key=body.idempotency_key,
             if_commit=body.if_commit,
-            budget=service.write_budget(),
+            budget=service.write_budget(body.seconds, body.memory_bytes),
         ),
     )
     service.committed(request, "mutate", done.commit_id)
@@ -85,6 +82,8 @@ async def load(
     message: Text = None,
     idempotency_key: Text = None,
     dry_run: bool = False,
+    seconds: Annotated[float | None, Query(description="How long it may run.")] = None,
+    memory_bytes: Annotated[int | None, Query(description="How much memory it may use.")] = None,
 ) -> Response:
     """Load graph JSONL, all of it in one commit or nothing; with `from`, into a branch that is made for it."""
     service = service_of(request)
@@ -108,7 +107,7 @@ async def load(
                 idempotency_key=idempotency_key,
                 dry_run=dry_run,
                 engine="local",
-                progress=_in_time(service),
+                budget=service.write_budget(seconds, memory_bytes),
             ),
         )
     service.committed(request, "load", done.commit_id)
@@ -151,6 +150,7 @@ async def merge(request: Request, graph: GraphId) -> Response:
             strategy=body.strategy,
             message=body.message,
             dry_run=body.dry_run,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
         ),
     )
     service.committed(request, "merge", done.commit_id)
@@ -199,22 +199,11 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
             branch=body.branch,
             message=body.message,
             allow_data_loss=body.allow_data_loss,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
         ),
     )
     service.committed(request, "schema_apply", done.commit_id)
     return answer(done.to_json())
-
-
-def _in_time(service: Service) -> Callable[[Progress], None]:
-    """What a load reports to: RequestTooLongError when it takes too long, unless it is about to be published."""
-    clock, seconds = service.runtime.clock, service.limits.write_seconds
-    end = clock.monotonic() + seconds
-
-    def check(progress: Progress) -> None:
-        if progress.phase != PUBLISHING and clock.monotonic() > end:
-            raise RequestTooLongError(seconds)
-
-    return check
 
 
 class _Spooled:

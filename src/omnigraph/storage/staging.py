@@ -27,6 +27,7 @@ from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import KEYS_AT_ONCE, Located, existing
 from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import staged_batches
 
 ID = "id"
@@ -371,7 +372,7 @@ def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tu
     """Files of these rows, invisible: the fragments, as Lance's JSON."""
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
-    source = _Source(rows, _blobs_last(dataset.schema))
+    source = _Source(rows, _blobs_last(dataset.schema), table.watch)
     if source.is_empty:
         return ()
     noting = _Noting(table, witness)
@@ -396,13 +397,13 @@ def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tu
 class _Source:
     """Rows as Lance takes them, read once."""
 
-    def __init__(self, rows: pa.Table | RowStream, schema: pa.Schema) -> None:
+    def __init__(self, rows: pa.Table | RowStream, schema: pa.Schema, watch: Watch | None) -> None:
         self._schema = schema
         self._rows = rows
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self.failure: BaseException | None = None
         if isinstance(rows, RowStream):
-            self._batches = (batch for batch in rows.batches() if batch.num_rows)
+            self._batches = _watched((batch for batch in rows.batches() if batch.num_rows), watch)
             self._first = next(self._batches, None)
             self.is_empty = self._first is None
         else:
@@ -423,6 +424,14 @@ class _Source:
         except BaseException as error:
             self.failure = error
             raise
+
+
+def _watched(batches: Iterator[pa.RecordBatch], watch: Watch | None) -> Iterator[pa.RecordBatch]:
+    """Yield the same batches, each after a look at the deadline."""
+    for batch in batches:
+        if watch is not None:
+            watch.check()
+        yield batch
 
 
 class _Noting(FragmentWriteProgress):
@@ -555,6 +564,8 @@ def taken_away(table: Table, addresses: Addresses) -> tuple[tuple[str, ...], tup
     errors = rewrite_errors(f"delete rows of {table.path}", table.path, table.version, table.handles.explain)
     with counted(table.handles.store.runtime.telemetry, "table"), errors:
         for number, local in zip(numbers.tolist(), offsets, strict=False):
+            if table.watch is not None:
+                table.watch.check()
             fragment = dataset.get_fragment(number)
             assert fragment is not None  # noqa: S101 - the address came from this very version
             metadata: FragmentMetadata | None = fragment.delete_rows(local.tolist())

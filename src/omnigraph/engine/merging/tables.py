@@ -31,6 +31,7 @@ from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import is_among, one_array
 from omnigraph.storage.lookup import rows_with
 from omnigraph.storage.schema_staging import NewColumns
+from omnigraph.storage.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,12 @@ class MergedTable:
         return self.type.table_key
 
     @property
+    def nbytes(self) -> int:
+        """How much memory its rows take."""
+        put = 0 if self.rows is None else self.rows.put.nbytes
+        return int(put + (0 if self.checked is None else self.checked.nbytes))
+
+    @property
     def has_rows(self) -> bool:
         """Whether rows are to be written."""
         return self.rows is not None and bool(self.rows.put.num_rows or len(self.rows.deleted))
@@ -88,6 +95,8 @@ class Sides:
     strategy: Side | None = None
     crossed: Crossed | None = None
     """All the bases, where there are several; `base` is one of them."""
+    watch: Watch | None = None
+    """The limits of the merge."""
     _found: dict[tuple[str, int, str, int], Differences] = field(default_factory=dict, repr=False)
     _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
     _holders: list[Version] = field(default_factory=list, repr=False)
@@ -202,7 +211,14 @@ def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
             if gone.identity not in identities and sides.has_news(side, gone):
                 told = dropped_but_changed(gone, sides.names[sides.other(side)], sides.names[side], sides.catalogs)
                 conflicts.add(told.kind, [told], 1)
-    return [_merged(sides, type_, conflicts) for type_ in types_of(sides.catalog)]
+    tables: list[MergedTable] = []
+    held = 0
+    for type_ in types_of(sides.catalog):
+        tables.append(_merged(sides, type_, conflicts))
+        held += tables[-1].nbytes
+        if sides.watch is not None:
+            sides.watch.check_size(held, "what differs between the branches")
+    return tables
 
 
 _SIDES: tuple[Side, Side] = ("ours", "theirs")
