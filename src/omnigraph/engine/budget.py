@@ -2,6 +2,8 @@
 
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from omnigraph.clock import Clock
 from omnigraph.errors import Kind, OmnigraphError
@@ -80,8 +82,14 @@ class Budget:
         self.subject, self.effect = "query", ""
         self._clock, self._seconds, self._memory = clock, seconds, memory_bytes
         self._deadline = None if seconds is None else clock.monotonic() + seconds
+        self.reading_seconds: float | None = None
+        """How long a result may be read, where that is more than what its query leaves; see `remainder`."""
         self._claimed = 0
         self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._left: float | None = None
+        """The seconds that a paused budget has left."""
+        self._working = 0
 
     def check(self) -> None:
         """QueryTimeoutError behind the deadline, QueryCancelledError once `cancel` was called."""
@@ -89,6 +97,37 @@ class Budget:
             raise QueryCancelledError(self.subject)
         if self._deadline is not None and self._seconds is not None and self._clock.monotonic() > self._deadline:
             raise QueryTimeoutError(self._seconds, self.subject, self.effect)
+
+    def remainder(self) -> "Budget":
+        """Return a budget for reading the result: what is left of the time, all of the memory. `cancel` ends both.
+
+        Its clock stands still outside of `working`: how long a caller takes between two batches is their own matter.
+        """
+        rest = Budget(self._clock, seconds=self._seconds, memory_bytes=self._memory)
+        rest.subject, rest.effect, rest._cancelled = self.subject, self.effect, self._cancelled
+        rest.pause(self.seconds_left if self.reading_seconds is None else self.reading_seconds)
+        return rest
+
+    def pause(self, seconds_left: float | None = None) -> None:
+        """Stop the clock until work is done in `working`; with so many seconds left, or with as many as there are."""
+        if self._seconds is not None:
+            self._left = self.seconds_left if seconds_left is None else seconds_left
+            self._deadline = None
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Run the clock of a paused budget inside of the `with`, also of several at once."""
+        with self._lock:
+            self._working += 1
+            if self._working == 1 and self._left is not None:
+                self._deadline = self._clock.monotonic() + self._left
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working -= 1
+                if not self._working and self._left is not None:
+                    self.pause()
 
     @property
     def seconds_left(self) -> float:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from omnigraph.engine.algorithms.distances import Direction
+from omnigraph.engine.budget import Budget
 from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmCall,
@@ -28,7 +29,7 @@ class Asked(TypedDict, total=False):
 
     `into` is a `Type.property` that gets the value of each node, in one commit. `engine` is `auto`, `local` or
     `spark`. `snapshot` is a commit's id and `at` an instant, for the state of then. `seconds` is how long it may run,
-    and `memory_bytes` what it may use in this process.
+    and `memory_bytes` what it may use in this process; a `budget` can also be cancelled, and counts instead.
     """
 
     into: str | None
@@ -40,6 +41,7 @@ class Asked(TypedDict, total=False):
     message: str | None
     seconds: float | None
     memory_bytes: int | None
+    budget: Budget | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class Algorithms:
             at=asked.get("at"),
             actor=self._session.signer(asked.get("actor", "anonymous")),
             message=asked.get("message"),
-            limits=Limits(seconds=asked.get("seconds"), memory_bytes=asked.get("memory_bytes")),
+            limits=Limits(
+                seconds=asked.get("seconds"), memory_bytes=asked.get("memory_bytes"), budget=asked.get("budget")
+            ),
         )
         return run_algorithm(self._session, call, algorithm, self._distributed)

@@ -33,7 +33,7 @@ class RemoteWrites:
 
     _calls: GraphCalls
 
-    def mutate(
+    def mutate(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
@@ -86,7 +86,7 @@ class RemoteWrites:
         }
         return answers.mutation(self._calls.post(f"queries{path_of(name)}", body))
 
-    def load(
+    def load(  # noqa: PLR0913 - all but the data by name
         self,
         data: GraphData | bytes | None = None,
         *,

@@ -60,6 +60,8 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
     """The answer to a query: a document, or the stream that the request wants."""
     budget = service.budget(body.seconds, body.memory_bytes)
     stream = wanted_stream(request)
+    if stream is not None and body.seconds is None:  # then `seconds` of the settings is for finding the rows alone
+        budget.reading_seconds = service.limits.stream_seconds
 
     def asked() -> tuple[Result, bytes]:
         result = graph.query(

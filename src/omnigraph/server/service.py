@@ -163,15 +163,15 @@ class Service:
         return self._budget(self.limits.write_seconds, seconds, memory_bytes)
 
     def stream_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
-        """What an answer may use that is made while it is sent."""
-        return self._budget(self.limits.stream_seconds, seconds, memory_bytes)
+        """What an answer may use that is made while it is sent; the server's own limit holds beside it."""
+        return self._budget(None, seconds, memory_bytes)
 
-    def _budget(self, most_seconds: float, seconds: float | None, memory_bytes: int | None) -> Budget:
+    def _budget(self, most_seconds: float | None, seconds: float | None, memory_bytes: int | None) -> Budget:
         """What is asked for, but no more than the server allows."""
         most_bytes = self.limits.memory_bytes
         return Budget(
             self.runtime.clock,
-            seconds=most_seconds if seconds is None else min(seconds, most_seconds),
+            seconds=min((one for one in (seconds, most_seconds) if one is not None), default=None),
             memory_bytes=most_bytes if memory_bytes is None else min(memory_bytes, most_bytes),
         )
 

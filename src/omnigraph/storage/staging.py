@@ -6,8 +6,8 @@ staged write to another version reuses the first part as it is and computes the 
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -26,6 +26,7 @@ from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import KEYS_AT_ONCE, Located, existing
+from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.requests import counted, store_errors
 from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import staged_batches
@@ -365,7 +366,18 @@ def _staged(
         keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
     )
-    return _with_deletions(staged, table, located)
+    try:
+        return _with_deletions(staged, table, located)
+    except BaseException:  # the caller does not know these files yet
+        remove_files(table, staged.files)
+        raise
+
+
+def remove_files(table: Table, files: Iterable[str]) -> None:
+    """Remove files of a write that comes to nothing. What the store does not remove now, a cleanup finds."""
+    for file in files:
+        with suppress(StoreUnavailableError):
+            table.handles.store.objects.delete(file)
 
 
 def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tuple[str, ...]:
@@ -563,16 +575,20 @@ def taken_away(table: Table, addresses: Addresses) -> tuple[tuple[str, ...], tup
     removed: list[int] = []
     errors = rewrite_errors(f"delete rows of {table.path}", table.path, table.version, table.handles.explain)
     with counted(table.handles.store.runtime.telemetry, "table"), errors:
-        for number, local in zip(numbers.tolist(), offsets, strict=False):
-            if table.watch is not None:
-                table.watch.check()
-            fragment = dataset.get_fragment(number)
-            assert fragment is not None  # noqa: S101 - the address came from this very version
-            metadata: FragmentMetadata | None = fragment.delete_rows(local.tolist())
-            if metadata is None:
-                removed.append(number)
-            else:
-                updated.append(json.dumps(metadata.to_json()))
+        try:
+            for number, local in zip(numbers.tolist(), offsets, strict=False):
+                if table.watch is not None:
+                    table.watch.check()
+                fragment = dataset.get_fragment(number)
+                assert fragment is not None  # noqa: S101 - the address came from this very version
+                metadata: FragmentMetadata | None = fragment.delete_rows(local.tolist())
+                if metadata is None:
+                    removed.append(number)
+                else:
+                    updated.append(json.dumps(metadata.to_json()))
+        except BaseException:
+            remove_files(table, deletion_files(table, updated))
+            raise
     return tuple(updated), tuple(removed)
 
 

@@ -51,7 +51,7 @@ def run_statements(
             case InsertNode() | InsertEdge():
                 _insert(statement, table, inputs, ids)
             case Update():
-                may_stream = about[statement.type.name] == 1 and not has_delete
+                may_stream = about[statement.type.name] == 1  # and no delete can stand beside it
                 read += _update(statement, table, inputs, _most_held(pending) if may_stream else None)
             case Delete():
                 read += _delete(statement, table, inputs)
