@@ -13,6 +13,7 @@ import omnigraph as og
 from omnigraph.clock import SystemClock
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.writing import statements
+from omnigraph.engine.writing.streamed import StreamedRows
 from omnigraph.options import EmbedOptions, EmbedProvider
 from worlds import FAST, runtime
 
@@ -273,14 +274,14 @@ def test_statements_that_see_each_other_are_held(graph: og.Graph) -> None:
 def test_a_streamed_update_gives_way_to_a_change_of_what_it_chose(
     meanwhile: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check = statements.StreamedRows.stored
+    check = StreamedRows.stored
 
-    def stored(rows: statements.StreamedRows) -> object:
-        monkeypatch.setattr(statements.StreamedRows, "stored", check)
+    def stored(rows: StreamedRows) -> object:
+        monkeypatch.setattr(StreamedRows, "stored", check)
         og.open_graph(graph.uri, runtime=runtime(OPTIONS)).mutate(f"query q() {{ {meanwhile} }}")
         return check(rows)
 
-    monkeypatch.setattr(statements.StreamedRows, "stored", stored)
+    monkeypatch.setattr(StreamedRows, "stored", stored)
 
     with pytest.raises(og.ConflictError):
         graph.mutate("query q() { update Doc set { rank: null } where rank < 4 }")
