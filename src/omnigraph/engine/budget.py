@@ -110,8 +110,9 @@ class Budget:
 
     def pause(self, seconds_left: float | None = None) -> None:
         """Stop the clock until work is done in `working`; with so many seconds left, or with as many as there are."""
-        if self._seconds is not None:
-            self._left = self.seconds_left if seconds_left is None else seconds_left
+        if self._deadline is not None:
+            now = self._clock.monotonic()
+            self._left = self._deadline - now if seconds_left is None else seconds_left  # below 0 once it is over
             self._deadline = None
 
     @contextmanager
