@@ -122,9 +122,10 @@ class Options:
     derived_cache: bool = True
     """Whether what was derived from tables at some expense is kept beside them, for the next process."""
     query_seconds: float | None = None
-    """How long a query may run, unless its caller says otherwise; None: as long as it takes."""
+    """How long a query, or a verb that writes or moves tables, may run, unless its caller says otherwise; None: as
+    long as it takes."""
     query_memory_bytes: int | None = 2 * 1024**3
-    """How much memory a query may use for itself, beside what reads keep; None: whatever it needs."""
+    """How much memory such a query or verb may use for itself, beside what reads keep; None: whatever it needs."""
     query_text_characters: int = 1024 * 1024
     """The longest text that is taken as a query or a file of them; a door for strangers takes less."""
     storage: dict[str, str] = field(default_factory=dict)

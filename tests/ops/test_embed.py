@@ -96,7 +96,7 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     made = Recorder()
-    monkeypatch.setattr("omnigraph.ops.embed.provider_from", lambda _: made)
+    monkeypatch.setattr("omnigraph.ops.embed.provider_from", lambda *_: made)
     return made
 
 

@@ -28,7 +28,7 @@ def after(graph: og.Graph, first: Callable[[], object], monkeypatch: pytest.Monk
     waiting = [stale]
 
     def head(session: Session) -> Head:
-        return waiting.pop() if session is other._session and waiting else fresh(session)
+        return waiting.pop() if session.log is other._session.log and waiting else fresh(session)
 
     monkeypatch.setattr(Session, "head", head)
     monkeypatch.setattr(Session, "recent", head)

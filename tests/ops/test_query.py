@@ -17,6 +17,7 @@ from mutating import new_graph, people, run
 from omnigraph.clock import SystemClock
 from omnigraph.engine import run as running
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.output import finish as finishing
 from omnigraph.engine.result_files import ResultFormatError
 from omnigraph.engine.run import answer
 from omnigraph.errors import TextTooLargeError
@@ -274,6 +275,82 @@ def test_the_settings_limit_queries_that_say_nothing(tmp_path: Path) -> None:
     with pytest.raises(og.QueryMemoryError):
         strict.query(NAMES)
     assert names(strict.query(NAMES, memory_bytes=2**20)) == ["ada"]
+
+
+class Stepping(SystemClock):
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> og.Graph:
+    """More people than a result fetches at once."""
+    made = new_graph(tmp_path)
+    made.load(nodes={"Person": pa.table({"name": [f"p{number:05}" for number in range(5_000)]})}, mode="append")
+    return made
+
+
+def test_the_reading_of_a_large_result_has_what_is_left_of_the_time(
+    many: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Stepping()
+    batches = many.query(NAMES, budget=Budget(clock, seconds=10.0)).batches(1_000)
+    project = finishing.project
+
+    def slowly(*arguments: Any) -> pa.RecordBatch:
+        clock.time += 4.0
+        return project(*arguments)
+
+    monkeypatch.setattr(finishing, "project", slowly)
+
+    assert [next(batches).num_rows for _ in range(3)] == [1_000] * 3
+    with pytest.raises(og.QueryTimeoutError, match="ran longer than 10 seconds"):
+        next(batches)
+
+
+def test_what_a_reader_does_between_batches_takes_nothing_of_the_time(many: og.Graph) -> None:
+    clock = Stepping()
+    result = many.query(NAMES, budget=Budget(clock, seconds=10.0))
+
+    read = 0
+    for batch in result.batches(1_000):
+        read += batch.num_rows
+        clock.time += 100.0
+
+    assert read == 5_000
+
+
+def test_a_result_whose_time_is_over_gives_no_more_rows(many: og.Graph) -> None:
+    clock = Stepping()
+    budget = Budget(clock, seconds=10.0)
+    result = many.query(NAMES, budget=budget)
+    clock.time += 100.0
+    assert result.part(0, 10).num_rows == 10
+
+    budget.cancel()
+
+    with pytest.raises(og.QueryCancelledError):
+        result.part(0, 10)
+
+
+def test_an_answer_that_took_too_long_is_none(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Stepping()
+    finish = running.finish
+
+    def late(*arguments: Any) -> Any:
+        found = finish(*arguments)
+        clock.time += 11.0
+        return found
+
+    monkeypatch.setattr(running, "finish", late)
+
+    with pytest.raises(og.QueryTimeoutError):
+        graph.query(NAMES, budget=Budget(clock, seconds=10.0))
 
 
 def test_a_query_that_was_cancelled_stops(graph: og.Graph) -> None:

@@ -31,6 +31,21 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     found.graph.apply_schema(WITH_VECTORS)
     for number in range(4):
         found.graph.mutate(f'query q() {{ insert Person {{ name: "p{number}", bio: "text {number}" }} }}')
+    found.graph.branches.create("side")
+    found.graph.mutate('query q() { insert Person { name: "s" } }', branch="side")
+    yield found
+    found.service.close()
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that gives everything as much time as it needs."""
+    options = replace(FAST, embedding=EmbedOptions(provider=EmbedProvider.HASH))
+    found = serving(tmp_path_factory.mktemp("patient"), limits=Limits(threads=2), options=options)
+    found.graph.apply_schema(WITH_VECTORS)
+    found.graph.mutate('query q() { insert Person { name: "p", bio: "text" } }')
+    found.graph.branches.create("side")
+    found.graph.mutate('query q() { insert Person { name: "s" } }', branch="side")
     yield found
     found.service.close()
 
@@ -57,7 +72,6 @@ def files_of(served: Served) -> set[Path]:
         ("POST", "/optimize", {"dry_run": True}),
         ("POST", "/cleanup", {"keep": 1, "grace_seconds": 0}),
         ("POST", "/cleanup", {"keep": 1, "grace_seconds": 0, "confirm": True}),
-        ("POST", "/embed", {"type": "Person"}),
     ],
 )
 def test_what_takes_too_long_is_ended_and_leaves_nothing(method: str, path: str, body: Any, hurried: Served) -> None:
@@ -70,6 +84,35 @@ def test_what_takes_too_long_is_ended_and_leaves_nothing(method: str, path: str,
     assert (response.status_code, response.json()["code"]) == (422, "request_too_long")
     assert hurried.graph.snapshot().commit.id == head
     assert files_of(hurried) == before
+
+
+@pytest.mark.parametrize(
+    "path, body",
+    [
+        ("/mutate", {"query": 'query q() { insert Person { name: "Late" } }'}),
+        ("/merge", {"source": "side"}),
+        ("/schema/apply", {"schema": "node Person { name: String @key }"}),
+        ("/embed", {"type": "Person"}),
+        ("/load?mode=append", {"type": "Person", "data": {"name": "Late"}}),
+    ],
+)
+@pytest.mark.parametrize("where", ["settings", "request"])
+def test_a_write_that_takes_too_long_is_ended_as_a_query_is(
+    path: str, body: Any, where: str, hurried: Served, patient: Served
+) -> None:
+    served = hurried if where == "settings" else patient
+    limits = {} if where == "settings" else {"seconds": 1e-9}
+    head, before = served.graph.snapshot().commit.id, files_of(served)
+
+    if path.startswith("/load"):
+        more = "".join(f"&{name}={value}" for name, value in limits.items())
+        response = served.client.post(f"/graphs/people{path}{more}", json=body, headers=served.as_role("admin"))
+    else:
+        response = served.client.post(f"/graphs/people{path}", json=body | limits, headers=served.as_role("admin"))
+
+    assert (response.status_code, response.json()["code"]) == (422, "query_timeout")
+    assert served.graph.snapshot().commit.id == head
+    assert files_of(served) == before
 
 
 def test_a_verb_ends_when_nobody_waits_for_it(hurried: Served) -> None:

@@ -12,7 +12,7 @@ from starlette.types import Message
 from omnigraph.config.server import Limits
 from omnigraph.server.admission import Admission
 from omnigraph.server.app import make_app
-from omnigraph.server.refusals import ServerBusyError
+from omnigraph.server.refusals import ServerBusyError, TooManyRequestsError
 from serving import ADD, ALL, Served, serving
 
 LIMITS = Limits(
@@ -52,9 +52,36 @@ def is_alive(served: Served) -> bool:
 # --- bodies ------------------------------------------------------------------------------------------------
 
 
-def chunks(size: int) -> Iterator[bytes]:
-    for _ in range(size // 512):
-        yield b" " * 512
+async def sent(served: Served, path: str, parts: list[bytes]) -> tuple[int, bytes]:
+    """The status and body of the answer to a request whose body comes in these parts, each a message of its own.
+
+    The test client puts all parts of a body into one message.
+    """
+    path, _, query = path.partition("?")
+    headers = {**served.as_role("admin"), "Host": "localhost", "Transfer-Encoding": "chunked"}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": f"/graphs/people{path}",
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "server": ("localhost", 8080),
+    }
+    messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    messages[-1]["more_body"] = False
+    answers: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0) if messages else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    await served.client.app(scope, receive, send)
+    return answers[0]["status"], b"".join(one.get("body", b"") for one in answers)
 
 
 @pytest.mark.parametrize("path, size", [("/query", 4_097), ("/mutate", 10_000), ("/load?mode=append", 8_193)])
@@ -62,9 +89,16 @@ def test_a_body_that_is_declared_too_long_is_refused(path: str, size: int, serve
     assert refusal(served, path, content=b" " * size) == (413, "body_too_large")
 
 
-@pytest.mark.parametrize("path, size", [("/query", 8_192), ("/load?mode=append", 16_384)])
-def test_a_body_that_turns_out_too_long_is_refused(path: str, size: int, served: Served) -> None:
-    assert refusal(served, path, content=chunks(size)) == (413, "body_too_large")
+@pytest.mark.parametrize("path, limit", [("/query", 4_096), ("/load?mode=append", 8_192)])
+def test_a_body_that_turns_out_too_long_is_refused(path: str, limit: int, served: Served) -> None:
+    status, body = asyncio.run(sent(served, path, [b" " * (limit // 4)] * 4 + [b" "]))
+
+    assert (status, json.loads(body)["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("path, limit, status", [("/query", 4_096, 400), ("/load?mode=append", 8_192, 200)])
+def test_a_body_in_parts_may_be_as_long_as_one_in_one(path: str, limit: int, status: int, served: Served) -> None:
+    assert asyncio.run(sent(served, path, [b"\n" * (limit // 4)] * 4))[0] == status
 
 
 def test_a_compressed_body_is_refused(served: Served) -> None:
@@ -185,6 +219,46 @@ def test_an_actor_has_so_many_requests_at_once(served: Served) -> None:
 
     assert (mine.status_code, theirs.status_code) == (429, 200)
     assert served.client.get("/graphs", headers=served.as_role("admin")).status_code == 200
+
+
+@pytest.mark.parametrize("what", ["request", "write"])
+def test_an_actor_whose_request_has_ended_gets_one_more_and_not_all(what: str) -> None:
+    admission = Admission(LIMITS)
+    enter = getattr(admission, what)
+    limit = LIMITS.requests_per_actor if what == "request" else LIMITS.writes_per_actor
+    under_way = [enter("admin") for _ in range(limit)]
+    for one in under_way:
+        one.__enter__()
+
+    under_way.pop().__exit__(None, None, None)
+
+    with enter("admin"), pytest.raises(TooManyRequestsError), enter("admin"):
+        pass
+    for one in under_way:
+        one.__exit__(None, None, None)
+    assert admission.in_flight == 0
+    admission.close()
+
+
+def test_an_actor_whose_request_has_ended_has_no_more_threads_than_before() -> None:
+    admission = Admission(Limits(threads=4))
+    release = threading.Event()
+
+    async def crowd() -> str:
+        with admission.request("greedy"):
+            with admission.request("greedy"):
+                begun = [asyncio.ensure_future(admission.run("greedy", release.wait)) for _ in range(3)]
+                await asyncio.sleep(0.05)
+            begun += [asyncio.ensure_future(admission.run("greedy", release.wait)) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            try:
+                return await asyncio.wait_for(admission.run("other", lambda: "done"), 5)
+            finally:
+                release.set()
+                await asyncio.gather(*begun)
+
+    assert asyncio.run(crowd()) == "done"
+    admission.close()
 
 
 def test_one_actor_does_not_get_all_threads(served: Served) -> None:

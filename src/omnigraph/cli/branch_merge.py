@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import json_option, opened_graph, place_options
+from omnigraph.cli.options import json_option, limit_options, opened_graph, place_options
 from omnigraph.cli.render import count_of, print_json, print_text, table_text
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _MOST_WIDE = 40
 @click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
+@limit_options
 @json_option
 def command(  # noqa: PLR0913 - its options
     *,
@@ -43,6 +44,8 @@ def command(  # noqa: PLR0913 - its options
     dry_run: bool,
     message: str | None,
     actor: str,
+    seconds: float | None,
+    memory_bytes: int | None,
     as_json: bool,
 ) -> int:
     """Bring to a branch what the branch SOURCE has done since the two parted.
@@ -55,7 +58,16 @@ def command(  # noqa: PLR0913 - its options
     """
     graph = opened_graph(uri, store, read_only=dry_run)
     try:
-        done = graph.merge(source, into=into, strategy=strategy, actor=actor, message=message, dry_run=dry_run)
+        done = graph.merge(
+            source,
+            into=into,
+            strategy=strategy,
+            actor=actor,
+            message=message,
+            dry_run=dry_run,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+        )
     except omnigraph.MergeConflictsError as error:  # conflicts are this command's answer, on stdout
         done = error.result
     if as_json:

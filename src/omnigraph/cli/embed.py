@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import branch_option, chosen_place, json_option, opened_graph, place_options, quiet_option
+from omnigraph.cli.options import (
+    branch_option,
+    chosen_place,
+    json_option,
+    limit_options,
+    opened_graph,
+    place_options,
+    quiet_option,
+)
 from omnigraph.cli.progress import progress_line
 from omnigraph.cli.render import count_of, print_error, print_json, print_text
 from omnigraph.lang.invisible import reveal
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 @branch_option
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
 @click.option("--message", metavar="TEXT", help="A message to keep with the commits.")
+@limit_options
 @quiet_option
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -40,6 +49,8 @@ def command(  # noqa: PLR0913 - one argument per option
     branch: str,
     actor: str,
     message: str | None,
+    seconds: float | None,
+    memory_bytes: int | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -67,6 +78,8 @@ def command(  # noqa: PLR0913 - one argument per option
                 actor=actor,
                 message=message,
                 progress=show,
+                seconds=seconds,
+                memory_bytes=memory_bytes,
             )
         except KeyboardInterrupt:
             line.clear()

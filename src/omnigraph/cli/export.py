@@ -11,6 +11,7 @@ from omnigraph.cli.options import (
     branch_option,
     engine_option,
     json_option,
+    limit_options,
     master_option,
     opened_graph,
     place_options,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
 @engine_option
 @master_option
+@limit_options
 @quiet_option
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -57,6 +59,8 @@ def command(  # noqa: PLR0913 - one argument per option
     at: datetime | None,
     engine: str,
     master: str | None,
+    seconds: float | None,
+    memory_bytes: int | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -75,7 +79,15 @@ def command(  # noqa: PLR0913 - one argument per option
     chosen = types or None
     if output is None:
         try:
-            graph.export(_stdout(), types=chosen, branch=branch, snapshot=commit_id, at=at)
+            graph.export(
+                _stdout(),
+                types=chosen,
+                branch=branch,
+                snapshot=commit_id,
+                at=at,
+                seconds=seconds,
+                memory_bytes=memory_bytes,
+            )
         except BrokenPipeError as error:
             raise ReaderGoneError from error
         except OSError as error:
@@ -98,6 +110,8 @@ def command(  # noqa: PLR0913 - one argument per option
                 engine=engine,
                 master=master,
                 progress=show,
+                seconds=seconds,
+                memory_bytes=memory_bytes,
             )
         except KeyboardInterrupt:
             line.clear()

@@ -18,6 +18,7 @@ from omnigraph.cli.options import (
     chosen_place,
     engine_option,
     json_option,
+    limit_options,
     master_option,
     opened_graph,
     place_options,
@@ -69,6 +70,7 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
     help="Repeating a load with its key within 7 days does nothing again; another request with it is refused.",
 )
 @click.option("--yes", "is_sure", is_flag=True, help="Don't ask before a graph on a remote store is overwritten.")
+@limit_options
 @quiet_option
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -92,6 +94,8 @@ def command(  # noqa: PLR0913 - one argument per option
     message: str | None,
     idempotency_key: str | None,
     is_sure: bool,
+    seconds: float | None,
+    memory_bytes: int | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -143,6 +147,8 @@ def command(  # noqa: PLR0913 - one argument per option
                 engine=engine,
                 master=master,
                 progress=watch,
+                seconds=seconds,
+                memory_bytes=memory_bytes,
             )
     if as_json:
         print_json(result.to_json())

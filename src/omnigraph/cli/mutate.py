@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import chosen_query, given_params, json_option, name_and_uri, opened_graph, query_options
+from omnigraph.cli.options import (
+    chosen_query,
+    given_params,
+    json_option,
+    limit_options,
+    name_and_uri,
+    opened_graph,
+    query_options,
+)
 from omnigraph.cli.render import count_of, print_json, print_text
 
 if TYPE_CHECKING:
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     metavar="KEY",
     help="Repeating a mutation with its key within 7 days does nothing again; another request with it is refused.",
 )
+@limit_options
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
     *,
@@ -35,6 +44,8 @@ def command(  # noqa: PLR0913 - one argument per option
     actor: str,
     message: str | None,
     idempotency_key: str | None,
+    seconds: float | None,
+    memory_bytes: int | None,
     as_json: bool,
 ) -> int:
     """Change a graph by a query, in one commit.
@@ -54,6 +65,8 @@ def command(  # noqa: PLR0913 - one argument per option
         message=message,
         idempotency_key=idempotency_key,
         if_commit=if_commit,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
     )
     if as_json:
         print_json(result.to_json())

@@ -285,6 +285,10 @@ read_options: Callable[[Command], Command] = together(
 """Likewise for one that reads: also of which state, and what it may use."""
 
 
+limit_options: Callable[[Command], Command] = together(timeout_option, memory_option)
+"""What a command may use that writes, or moves whole tables."""
+
+
 def refuse_two_states(commit_id: str | None, at: datetime | None) -> None:
     """A query reads one state."""
     if commit_id is not None and at is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.confirm import can_ask, confirm, kind_of
-from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options
+from omnigraph.cli.options import branch_option, json_option, limit_options, opened_graph, place_options
 from omnigraph.cli.render import print_error, print_json, print_text
 from omnigraph.cli.slips import warn_of_slips
 from omnigraph.cli.sources import STDIN, read_source
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
+@limit_options
 @json_option
 def command(  # noqa: PLR0913 - its options
     *,
@@ -47,6 +48,8 @@ def command(  # noqa: PLR0913 - its options
     is_sure: bool,
     message: str | None,
     actor: str,
+    seconds: float | None,
+    memory_bytes: int | None,
     as_json: bool,
 ) -> int:
     """Change a graph's schema, with all that follows for its tables, in one commit.
@@ -70,7 +73,14 @@ def command(  # noqa: PLR0913 - its options
     is_stdin_taken = schema == STDIN
     is_sure = is_sure or _ask(graph, source, branch, is_stdin_taken=is_stdin_taken)
     apply = partial(
-        graph.apply_schema, source, branch=branch, actor=actor, message=message, allow_data_loss=allow_data_loss
+        graph.apply_schema,
+        source,
+        branch=branch,
+        actor=actor,
+        message=message,
+        allow_data_loss=allow_data_loss,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
     )
     try:
         done = apply(allow_drops=is_sure)

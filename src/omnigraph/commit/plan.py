@@ -10,6 +10,7 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import MergedFrom, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.requirement import Requirement
 from omnigraph.storage.staging import Staged
+from omnigraph.storage.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,8 @@ class CommitPlan:
 
     epoch: int | None = None
     """The last cleanup before anything was read that the plan relies on, if that was earlier than its base."""
+    watch: Watch | None = None
+    """Asked before every swap, and never after one: it may still end the write, which then leaves nothing behind."""
     outlives_cleanup: bool = True
     """Whether it may be published behind a cleanup that came since: not when it pins what its base does not."""
 

@@ -250,6 +250,8 @@ def _rounds(
     _require_uncollected(log, plan, plan.base, made, lease)
     contended = lost = 0
     while contended < options.publish_rounds and lost < MAX_ROUNDS:
+        if plan.watch is not None:
+            plan.watch.check()  # the last look of a round: once its swap is sent, the commit may be visible
         applied = workshop.apply(plan)
         if lease is not None:
             lease.confirm(dict.fromkeys(made))

@@ -45,7 +45,7 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
     changed = changed_tables(base, newer, between)
-    before, after = SnapshotTables(handles, base), SnapshotTables(handles, newer)
+    before, after = (SnapshotTables(handles, state, plan.watch) for state in (base, newer))
     for requirement in plan.requirements:
         if requirement.table_key not in changed:
             continue

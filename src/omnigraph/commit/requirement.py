@@ -133,15 +133,16 @@ class SelectionUnchanged:
     """The write chose these rows by a question to the whole table, which must choose the same ones, unchanged."""
 
     table_key: str
-    ids: tuple[str, ...]
-    select: Callable[[Table], Sequence[str]]
+    ids: Keys
+    select: Callable[[Table], pa.Array]
 
     def check(self, base: Tables, now: Tables) -> Violation | None:
         """Broken when other rows would be chosen now, or one of them was changed."""
-        other = set(self.select(now.table(self.table_key))) ^ set(self.ids)
-        if other:
-            return Violation(self.table_key, f"{shown_ids(pa.array(other, pa.string()))} changed")
-        return RowsUnchanged(table_key=self.table_key, ids=self.ids).check(base, now)
+        before, after = keys_of(self.ids), self.select(now.table(self.table_key))
+        other = pa.concat_arrays([_all_but(before, is_among(before, after)), _all_but(after, is_among(after, before))])
+        if len(other):
+            return Violation(self.table_key, f"{shown_ids(other)} changed")
+        return RowsUnchanged(table_key=self.table_key, ids=before).check(base, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,16 @@
 from omnigraph.commit.records import Snapshot
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.handles import Handles
+from omnigraph.storage.watch import Watch
 
 
 class SnapshotTables:
-    """Gives each table at the snapshot's pin."""
+    """Gives each table at the snapshot's pin. What is read of them is subject to `watch`, if there is one."""
 
-    def __init__(self, handles: Handles, snapshot: Snapshot) -> None:
-        self._handles, self.snapshot = handles, snapshot
+    def __init__(self, handles: Handles, snapshot: Snapshot, watch: Watch | None = None) -> None:
+        self._handles, self.snapshot, self._watch = handles, snapshot, watch
 
     def table(self, table_key: str) -> Table:
         """The table at its pin; KeyError when there is none."""
         pin = self.snapshot.pin(table_key)
-        return Table(self._handles, pin.path, pin.version)
+        return Table(self._handles, pin.path, pin.version, self._watch)

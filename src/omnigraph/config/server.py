@@ -80,7 +80,7 @@ class Limits:
     seconds: float = 30.0
     """How long a query may run."""
     memory_bytes: int = 512 * _MIB
-    """How much memory a query may use."""
+    """How much memory a query, a write or an export may use."""
     write_seconds: float = 300.0
     """How long a mutation or load may take until it is published; what is not by then is not done."""
     stream_seconds: float = 3_600.0

@@ -73,7 +73,9 @@ def answer(query: ReadQuery, plan: PhysicalPlan, reading: Reading, *, chunk_rows
     finally:
         run.end()
         reading.let_go()
-    return finish(query, _matches(plan, found) if isinstance(found, Bindings) else found, reading)
+    done = finish(query, _matches(plan, found) if isinstance(found, Bindings) else found, reading)
+    reading.budget.check()  # an answer that took too long is none, however little was left to do
+    return done
 
 
 def solve(plan: PhysicalPlan, reading: Reading, *, chunk_rows: int = CHUNK_ROWS) -> Bindings:
@@ -246,7 +248,7 @@ class _Run:
                 self._keys(step.left, _value_type(step.right), bindings, types),
                 self._keys(step.right, _value_type(step.left), other, types),
             )
-        found = matched(*keys, step.op)
+        found = matched(*keys, step.op, self.reading.budget.check)
         self.matched = (step, bindings, found)
         return found
 

@@ -17,6 +17,7 @@ from omnigraph.graph.texts import parameters, query_source
 from omnigraph.graph.upkeep import UpkeepVerbs
 from omnigraph.lang.source import Source
 from omnigraph.ops.arguments import BadArgumentError, check_if_exists, check_max_errors, check_text, chosen
+from omnigraph.ops.limits import Limits, limited
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
@@ -224,14 +225,17 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> "MutationResult":
         """Run the mutation of that name, or the only one of the text: all of it in one commit, or nothing.
 
         With an `idempotency_key` that a commit of this actor already has, nothing is done and the answer is what it
         was then; KeyReusedError if that commit is no mutation's.
-        With `if_commit`, nothing is done unless that commit is still the newest. Whoever wants to bound or cancel it
-        hands in a `budget`, which counts until it is published.
+        With `if_commit`, nothing is done unless that commit is still the newest. `seconds` and `memory_bytes` are what
+        it may use until it is published, if not what the options say; a `budget` can also be cancelled, and counts
+        instead.
 
         Raises:
             SourceError: The text has mistakes.
@@ -241,7 +245,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             BlobSourceError: A Blob is given by a URI that the settings don't allow, or that can't be read.
             BranchMissingError: There is no such branch.
             ConflictError: Somebody else changed what this relied on: read again and retry.
-            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was done.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = verbs.mutate.MutationCall(
             source=query_source(source),
@@ -251,9 +255,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             message=message,
             idempotency_key=idempotency_key,
             if_commit=if_commit,
-            budget=budget,
         )
-        return verbs.mutate.mutate(self._session.on(branch), call)
+        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return verbs.mutate.mutate(limited(self._session, limits, "mutation").on(branch), call)
 
     def load(  # noqa: PLR0913 - all but the data by name
         self,
@@ -275,6 +279,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         engine: Engine | str = Engine.AUTO,
         master: str | None = None,
         progress: "Callable[[Progress], None] | None" = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
     ) -> "LoadResult":
         """Load records: all of them in one commit, or nothing.
 
@@ -300,6 +307,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
                 very large input.
             master: Where Spark runs, such as `local[4]` or `spark://host:7077`; naming one chooses Spark.
             progress: Is told how far the load is, again and again.
+            seconds: How long it may run until it is published, if not as long as the options say.
+            memory_bytes: How much memory it may use in this process, if not as much as the options say.
+            budget: Counts instead of these two, and can be cancelled.
 
         Raises:
             LoadError: Records can't be loaded; it says why, up to 20 times.
@@ -308,6 +318,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             ConflictError: Somebody else changed what this relied on: read again and retry.
             BranchMissingError: There is no such branch.
             BadBranchNameError, BranchExistsError: With `from_`, no branch of that name can be made.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
@@ -324,11 +335,12 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             progress=progress,
         )
         reader = reader_for(chosen("engine", Engine, engine), master)
+        session = limited(self._session, Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget), "load")
         if from_ is not None:
             return verbs.load_branch.load_on_new_branch(
-                self._session, call, branch=branch, source=from_, uses_existing=if_exists, reader=reader
+                session, call, branch=branch, source=from_, uses_existing=if_exists, reader=reader
             )
-        return verbs.load.load(self._session.on(branch), call, reader)
+        return verbs.load.load(session.on(branch), call, reader)
 
     def export(  # noqa: PLR0913 - all but the target by name
         self,
@@ -342,12 +354,17 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         engine: Engine | str = Engine.AUTO,
         master: str | None = None,
         progress: "Callable[[ExportProgress], None] | None" = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
     ) -> "Exported":
         """Write the graph's rows, of the newest state, a commit's id or an instant; `load` takes what this writes.
 
         Graph JSONL goes to a file or a binary writer: node types then edge types in declared order, rows by id.
         Parquet goes to a directory, one file for each type. Both may be on `s3://bucket/…`, where an object is there
         whole or not at all. `types` are the only ones to write. `progress` is told how far it is, again and again.
+        `seconds` and `memory_bytes` are what it may use in this process, if not what the options say; a `budget` can
+        also be cancelled, and counts instead.
 
         With the engine `spark`, or a `master` that it runs on, executors write the same rows in the same order to
         several files: graph JSONL is a directory then, and so is what is one file of Parquet otherwise. Executors write
@@ -358,6 +375,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             CommitMissingError: The history has no such commit, or nothing that early.
             BranchMissingError: There is no such branch.
             ExportTargetError: The target can't be written.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """
         state = self._session.on(branch).snapshot(commit_id=snapshot, at=at)
@@ -368,7 +386,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         if by is Engine.SPARK or (by is Engine.AUTO and master is not None):
             door: SparkGraph = spark_room("graph").on_master(self._session, state, master)
             return door.export(target, format=form, types=types, progress=progress)
-        return verbs.export.export_graph(self._session, state, target, format=form, types=types, progress=progress)
+        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        session = limited(self._session, limits, "export", "")
+        return verbs.export.export_graph(session, state, target, format=form, types=types, progress=progress)
 
     def export_stream(
         self,
@@ -377,15 +397,20 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
     ) -> "ExportStream":
         """What `export` writes as graph JSONL, in pieces that are made as they are asked for.
 
         Raises:
             TypeMissingError: The schema of that snapshot has no such type.
             BranchMissingError, CommitMissingError: There is no such state.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out, as pieces are asked for.
         """
         state = self._session.on(branch).snapshot(commit_id=snapshot, at=at)
-        return verbs.export_stream.export_stream(self._session, state, types)
+        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return verbs.export_stream.export_stream(limited(self._session, limits, "export", ""), state, types)
 
     def blob(
         self,

@@ -9,12 +9,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from omnigraph.commit.records import Commit, Snapshot
+from omnigraph.engine.budget import Budget
 from omnigraph.graph import verbs
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.tags import GraphTags
 from omnigraph.graph.texts import place, schema_source
 from omnigraph.lang.source import Source
 from omnigraph.ops.arguments import chosen
+from omnigraph.ops.limits import Limits, limited
 from omnigraph.ops.session import Session
 
 if TYPE_CHECKING:
@@ -180,7 +182,7 @@ class HistoryVerbs:
         before_state, after_state = (verbs.states.state_of(session, state) for state in (before, after))
         return verbs.diff.Diff(session, before_state, after_state, types)
 
-    def merge(
+    def merge(  # noqa: PLR0913 - all but the source by name
         self,
         source: str,
         *,
@@ -189,13 +191,17 @@ class HistoryVerbs:
         actor: str = "anonymous",
         message: str | None = None,
         dry_run: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
     ) -> "MergeResult":
         """Bring to a branch what another one has done since the two parted, in one commit with two parents.
 
         Rows are told apart by their ids, and merged property by property. What the two don't agree about, or break
         together, is a conflict; then nothing is published. `strategy` settles rows that both changed: with `ours` the
         target's word counts, with `theirs` the source's. Merging again does nothing. With `dry_run` nothing is
-        published either way, and the result lists the conflicts.
+        published either way, and the result lists the conflicts. `seconds` and `memory_bytes` are what it may use until
+        it is published, if not what the options say; a `budget` can also be cancelled, and counts instead.
 
         Raises:
             MergeConflictsError: There are conflicts; the error's `result` lists them.
@@ -205,6 +211,7 @@ class HistoryVerbs:
                 are gone, or data of it was dropped for good.
             ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or another branch
                 was merged into it; or others kept writing the same tables.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         settled = None if strategy is None else chosen("strategy", verbs.merge_result.Strategy, strategy)
         call = verbs.merge.MergeCall(
@@ -215,7 +222,8 @@ class HistoryVerbs:
             message=message,
             is_dry_run=dry_run,
         )
-        return verbs.merge.merge(self._session, call)
+        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return verbs.merge.merge(limited(self._session, limits, "merge"), call)
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
@@ -241,13 +249,16 @@ class HistoryVerbs:
         message: str | None = None,
         allow_drops: bool = False,
         allow_data_loss: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
     ) -> "SchemaResult":
         """Make a schema the accepted one of a branch, with all that follows for its tables, in one commit.
 
         New rules are checked against the rows that are there first. A type that has rows, or a property that has
         values, is dropped only with `allow_drops`. What is dropped stays readable in earlier snapshots, and those keep
-        the schema that they had. With `allow_data_loss` it does not: its table gets files
-        without it, and the branch's earlier states of that table give a DataDroppedError.
+        the schema that they had. With `allow_data_loss` it does not: its table gets files without it, and the branch's
+        earlier states of that table give a DataDroppedError. `seconds`, `memory_bytes` and `budget` are as for `merge`.
 
         Raises:
             SourceError: The text has mistakes.
@@ -257,6 +268,7 @@ class HistoryVerbs:
             ConflictError: Somebody else changed the schema meanwhile, or kept writing the types that the change
                 touches: look again and retry.
             BranchMissingError: There is no such branch.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = verbs.schema_apply.SchemaCall(
             source=schema_source(schema),
@@ -265,7 +277,8 @@ class HistoryVerbs:
             allows_drops=allow_drops,
             allows_data_loss=allow_data_loss,
         )
-        return verbs.schema_apply.apply_schema(self._session.on(branch), call)
+        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return verbs.schema_apply.apply_schema(limited(self._session, limits, "change of the schema").on(branch), call)
 
     def clone(
         self,

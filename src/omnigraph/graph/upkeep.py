@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
+from omnigraph.engine.budget import Budget
 from omnigraph.graph import verbs
 from omnigraph.graph.spark_door import hands_for
 from omnigraph.ops.arguments import chosen
+from omnigraph.ops.limits import Limits, limited
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
@@ -52,11 +54,15 @@ class UpkeepVerbs:
         actor: str = "anonymous",
         message: str | None = None,
         progress: "Callable[[EmbedProgress], None] | None" = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
     ) -> "EmbedResult":
         """Compute the vectors that `@embed` declares and that are missing, through the configured provider.
 
         Each `batch` of rows is a commit, so a run that stops has not worked in vain. With `all`, vectors that are there
-        are computed anew; with `dry_run`, rows are only counted.
+        are computed anew; with `dry_run`, rows are only counted. `seconds` and `memory_bytes` are what the whole run
+        may use, if not what the options say; a `budget` can also be cancelled, and counts instead.
 
         Raises:
             TypeMissingError, NotEmbeddedError: There is nothing of that name to compute.
@@ -65,6 +71,7 @@ class UpkeepVerbs:
             ProviderRefusedError, ProviderFailedError: It gave no answer.
             BranchMissingError: There is no such branch.
             ConflictError: Others kept changing the rows of a batch; what was committed before stays.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; likewise.
         """
         call = verbs.embed.EmbedCall(
             type_name=type_name,
@@ -76,7 +83,9 @@ class UpkeepVerbs:
             actor=self._session.signer(actor),
             message=message,
         )
-        return verbs.embed.embed(self._session.on(branch), call, progress)
+        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        session = limited(self._session, limits, "computation of vectors", "what it has committed stays")
+        return verbs.embed.embed(session.on(branch), call, progress)
 
     def optimize(  # noqa: PLR0913 - the choices of a run, all by name
         self,

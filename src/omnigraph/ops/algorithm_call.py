@@ -9,6 +9,7 @@ import pyarrow as pa
 from omnigraph.commit.records import MAIN
 from omnigraph.engine.algorithms.distances import Direction
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ops.limits import Limits
 from omnigraph.ops.load import LoadResult
 from omnigraph.options import Engine
 
@@ -57,7 +58,8 @@ class AlgorithmCall:
     at: datetime | None = None
     actor: str = "anonymous"
     message: str | None = None
-    seconds: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    """How long it may run, and what it may use in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from omnigraph.engine.algorithms.distances import Direction
+from omnigraph.engine.budget import Budget
 from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmCall,
@@ -18,6 +19,7 @@ from omnigraph.ops.algorithm_call import (
 )
 from omnigraph.ops.algorithms import DistributedAlgorithms, run_algorithm
 from omnigraph.ops.arguments import chosen
+from omnigraph.ops.limits import Limits
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
@@ -26,7 +28,8 @@ class Asked(TypedDict, total=False):
     """What every algorithm may be given, by name.
 
     `into` is a `Type.property` that gets the value of each node, in one commit. `engine` is `auto`, `local` or
-    `spark`. `snapshot` is a commit's id and `at` an instant, for the state of then. `seconds` is how long it may run.
+    `spark`. `snapshot` is a commit's id and `at` an instant, for the state of then. `seconds` is how long it may run,
+    and `memory_bytes` what it may use in this process; a `budget` can also be cancelled, and counts instead.
     """
 
     into: str | None
@@ -37,6 +40,8 @@ class Asked(TypedDict, total=False):
     actor: str
     message: str | None
     seconds: float | None
+    memory_bytes: int | None
+    budget: Budget | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,8 @@ class Algorithms:
             at=asked.get("at"),
             actor=self._session.signer(asked.get("actor", "anonymous")),
             message=asked.get("message"),
-            seconds=asked.get("seconds"),
+            limits=Limits(
+                seconds=asked.get("seconds"), memory_bytes=asked.get("memory_bytes"), budget=asked.get("budget")
+            ),
         )
         return run_algorithm(self._session, call, algorithm, self._distributed)

@@ -34,9 +34,10 @@ from omnigraph.ops.algorithm_call import (
     TriangleCount,
 )
 from omnigraph.ops.arguments import check_text
+from omnigraph.ops.limits import UNCHANGED, budget_for
 from omnigraph.ops.load import LoadCall, LoadResult, load
 from omnigraph.ops.load_arguments import load_input
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, within
 from omnigraph.ops.table import edge_named
 from omnigraph.options import Engine
 from omnigraph.policy import Action
@@ -98,6 +99,8 @@ def run_algorithm(
         LoadError: The property's own rules refuse a value.
         ConflictError: Others kept changing the very nodes.
     """
+    budget = budget_for(session, call.limits)
+    budget.subject, budget.effect = "algorithm", "" if call.into is None else UNCHANGED
     session.allow(Action.READ, call.branch)
     if call.into is not None:
         session.allow(Action.CHANGE, call.branch, signed=call.actor)
@@ -107,16 +110,8 @@ def run_algorithm(
     snapshot = session.snapshot(commit_id=call.snapshot, at=call.at)
     view = View(session.catalog(snapshot), session.tables(snapshot))
     subject = _subject(view, call, algorithm)
-    options = session.runtime.options
-    is_local = call.engine is Engine.LOCAL or (
-        call.engine is Engine.AUTO and _fits(subject, options.query_memory_bytes)
-    )
+    is_local = call.engine is Engine.LOCAL or (call.engine is Engine.AUTO and _fits(subject, budget.memory_bytes))
     if is_local:
-        budget = Budget(
-            session.runtime.clock,
-            seconds=options.query_seconds if call.seconds is None else call.seconds,
-            memory_bytes=options.query_memory_bytes,
-        )
         found = in_process(session, subject, algorithm, budget)
     else:
         found = distributed(session).run(subject, algorithm)
@@ -130,7 +125,7 @@ def run_algorithm(
         table=table,
         rounds=found.rounds,
         is_converged=found.is_converged,
-        written=None if subject.target is None else _write(session, call, subject, algorithm, found),
+        written=None if subject.target is None else _write(within(session, budget), call, subject, algorithm, found),
     )
 
 
@@ -234,9 +229,7 @@ def _target(node: NodeType, into: str, algorithm: Algorithm) -> Property:
     return found
 
 
-def _fits(subject: Subject, memory_bytes: int | None) -> bool:
-    if memory_bytes is None:
-        return True
+def _fits(subject: Subject, memory_bytes: float) -> bool:
     rows = subject.snapshot.pin(subject.node.table_key).rows
     edges = subject.snapshot.pin(subject.edge.table_key).rows
     return edges * _EDGE_BYTES + rows * _NODE_BYTES <= memory_bytes

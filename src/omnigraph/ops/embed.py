@@ -34,6 +34,8 @@ from omnigraph.storage.staging import RowStream
 OPERATION = "embed"
 DEFAULT_BATCH = 1_000
 _SCAN_ROWS = 8_192
+_ID_BYTES = 90
+"""What an id takes that waits for its turn: a text of Python, and its place in a list."""
 
 
 class NotEmbeddedError(OmnigraphError):
@@ -133,6 +135,8 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
         NoProviderError, ProviderSettingsError, ModelDiffersError, VectorSizeError: The provider does not fit.
         ProviderRefusedError, ProviderFailedError: The provider gave no answer; what was committed before stays.
         ConflictError: Others kept changing the very rows of a batch.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; what was committed
+            before stays.
     """
     session.allow(Action.READ if call.dry_run else Action.CHANGE, signed=None if call.dry_run else call.actor)
     check_count("batch", call.batch, least=1)
@@ -141,7 +145,7 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
         session.check_writable()
     snapshot = session.snapshot()
     type_, chosen = _chosen(session.catalog(snapshot), call)
-    provider = provider_from(session.runtime)
+    provider = provider_from(session.runtime, session.watch)
     if provider is None:
         raise NoProviderError(f"{type_.name}.{chosen[0].name}")
     for prop in chosen:
@@ -223,6 +227,7 @@ class _Run:
             has_text = _has_text(rows.column(_source(prop)))
             without_text += rows.num_rows - (pc.sum(has_text).as_py() or 0)
             ids += rows.filter(has_text).column(ID).to_pylist()
+            self.session.budget.check_size(len(ids) * _ID_BYTES, f"the ids of {len(ids):,} rows that wait")
         return sorted(ids), without_text
 
     def _batch(self, name: str, ids: Sequence[str]) -> int:

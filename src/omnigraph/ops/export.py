@@ -87,6 +87,9 @@ def export_graph(
     """Write the rows of a snapshot: node types then edge types in declared order, the rows of each by id.
 
     A file appears when it is complete, or not at all; a writer that was passed in has what was written so far.
+
+    Raises:
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out.
     """
     session.allow(Action.EXPORT, snapshot.branch)
     chosen = chosen_types(session.catalog(snapshot), types)
@@ -176,6 +179,7 @@ def _export_jsonl(session: Session, snapshot: Snapshot, counts: _Counts, out: Bi
     tables = session.tables(snapshot)
     for type_ in counts.types:
         for rows in ordered_rows(tables.table(type_.table_key), type_):
+            session.go_on()
             out.writelines(large_pieces(json_lines(type_, rows)))
             counts.add(type_, rows.num_rows)
 
@@ -205,6 +209,7 @@ def _export_parquet(session: Session, snapshot: Snapshot, counts: _Counts, direc
             pa_parquet.ParquetWriter(file, schema) as writer,
         ):
             for rows in ordered_rows(tables.table(type_.table_key), type_):
+                session.go_on()
                 writer.write_table(rows.cast(schema))
                 counts.add(type_, rows.num_rows)
 

@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from omnigraph.commit.records import Snapshot
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.json_rows import json_lines
 from omnigraph.ops.export import chosen_types, large_pieces, ordered_rows
 from omnigraph.ops.session import Session
@@ -24,6 +27,23 @@ class ExportStream:
         return self.pieces
 
 
+def _while_wanted(session: Session, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the same rows, each part after a look at the session's limits."""
+    for part in rows:
+        session.go_on()
+        yield part
+
+
+def _timed(budget: Budget, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the same pieces; the budget's clock runs while one is made, and not while a caller has it."""
+    while True:
+        with budget.working():
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
+
+
 def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | None = None) -> ExportStream:
     """The rows of a snapshot, as a stream.
 
@@ -36,8 +56,10 @@ def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | N
     pieces = (
         piece
         for type_ in chosen
-        for rows in ordered_rows(tables.table(type_.table_key), type_)
+        for rows in _while_wanted(session, ordered_rows(tables.table(type_.table_key), type_))
         for piece in large_pieces(json_lines(type_, rows))
     )
     names = tuple(type_.name for type_ in chosen)
-    return ExportStream(commit_id=snapshot.commit.id, pieces=pieces, types=names)
+    budget = session.budget
+    budget.pause()
+    return ExportStream(commit_id=snapshot.commit.id, pieces=_timed(budget, pieces), types=names)

@@ -1,5 +1,6 @@
 """Load records: read, checked as a whole, written in one commit or not at all; in bounded memory."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from omnigraph.engine.bulk.refusals import LoadError, Problem
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.ops.actors import check_signature
-from omnigraph.ops.load_call import LoadCall, LoadResult, Progress, TypeCounts, result_of
+from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, result_of
 from omnigraph.ops.load_digest import RequestDigest
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_reading import read_here
@@ -52,11 +53,13 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
         KeyReusedError: The actor's idempotency key belongs to another kind of request, or to a load of other data, in
             another mode or with other options.
         SpoolError, QuarantineError: The disk does not take what a load keeps there.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.CHANGE, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
-    digest = RequestDigest(call, session.runtime.options.storage)
+    watched = replace(call, progress=_ended_by(session, call.progress))
+    digest = RequestDigest(watched, session.runtime.options.storage)
     head = session.head()
     earlier = _earlier(session, head, digest)
     if earlier is not None:
@@ -82,6 +85,18 @@ def _earlier(session: Session, head: Head, digest: RequestDigest) -> LoadResult 
     if found.quarantine is not None:
         finish(Path(found.quarantine))  # that call's process may have died right behind its commit
     return found
+
+
+def _ended_by(session: Session, progress: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
+    """Return what the load reports to: the session's limits are looked at, then the caller is told."""
+
+    def report(done: Progress) -> None:
+        if done.phase != PUBLISHING:  # from there on the publisher looks, which knows what may still be undone
+            session.go_on()
+        if progress is not None:
+            progress(done)
+
+    return report
 
 
 class _Load:

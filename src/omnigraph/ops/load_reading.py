@@ -28,7 +28,7 @@ class ReadRecords(SpooledRecords):
             storage=runtime.options.storage,
         )
         names = tuple(one.name for one in self._given)
-        super().__init__(call, schema_id, blobs, Inputs(names, tuple(map(unit_of, self._given))))
+        super().__init__(call, schema_id, blobs, Inputs(names, tuple(map(unit_of, self._given))), session.watch)
         self._ids = runtime.ids
 
     @property

@@ -15,6 +15,7 @@ from omnigraph.ops.load_call import LoadCall, TypeCounts
 from omnigraph.ops.load_writing import Writer, counts_of
 from omnigraph.ops.write import TableWrite
 from omnigraph.storage.blob_sources import BlobSources
+from omnigraph.storage.watch import Watch
 
 
 class SpooledRecords:
@@ -23,10 +24,12 @@ class SpooledRecords:
     armed: Armed | None = None
     """Nothing is written before the load is checked."""
 
-    def __init__(self, call: LoadCall, schema_id: str, blobs: BlobSources, inputs: Inputs) -> None:
+    def __init__(
+        self, call: LoadCall, schema_id: str, blobs: BlobSources, inputs: Inputs, watch: Watch | None = None
+    ) -> None:
         self._call, self.schema_id, self._blobs, self.inputs = call, schema_id, blobs, inputs
         # A record that is kept aside says what it said, no more: loaded again by merge, a null would clear.
-        self.spool = Spool(keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None)
+        self.spool = Spool(keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None, watch=watch)
         numbers = {name: number for number, name in reversed(list(enumerate(inputs.names)))}
         self.rejects = Rejects(self.spool.directory if call.on_error is not None else None, numbers)
         self.unreadable: set[str] = set()

@@ -89,6 +89,7 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
             gone, or data of it was dropped for good.
         ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or something else
             was merged into it; or others kept writing the same tables.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.READ, call.source)
     session.allow(Action.BRANCH_MERGE, call.into, signed=call.actor)
@@ -171,7 +172,7 @@ class _Merge:
         """The target had nothing of its own: it gets the source's pins, and its schema."""
         manifest = self.theirs.head.snapshot.manifest
         tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
-        starts = SnapshotTables(self.session.handles, self.theirs.head.snapshot)
+        starts = self.session.tables(self.theirs.head.snapshot)
         drawn = _manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
         if drawn.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
             # The source's one commit is a fast forward to this very state: as a base, both are as good. With more than
@@ -233,6 +234,7 @@ class _Merge:
             catalog=schema.catalog,
             strategy=strategy,
             crossed=crossed,
+            watch=self.session.watch,
         )
 
     def _drawn(self, sides: Sides, tables: Sequence[MergedTable], schema: SchemaRecord) -> _Drawn:
@@ -244,7 +246,7 @@ class _Merge:
             )
             for one in tables
         }
-        starts = SnapshotTables(self.session.handles, merged_snapshot(sides, tables))
+        starts = self.session.tables(merged_snapshot(sides, tables))
         written = [one for one in tables if one.has_rows or one.columns is not None]
         drawn = _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
         return replace(drawn, restored={one.key: (one.pin.path, one.restored) for one in tables if one.restored})
@@ -291,6 +293,7 @@ class _Merge:
             merged_from=self.ancestry.place_of_theirs(),
             summary={path: {"restored": count} for path, count in drawn.restored.values()} or None,
             epoch=self.theirs.head.snapshot.manifest.floor.epoch,
+            watch=session.watch,
         )
         done = publish(session.log, session.handles, plan, armed)
         return self._result(outcome, commit_id=done.commit.id, tables=tables, restored=drawn.restored)
@@ -303,6 +306,7 @@ class _Merge:
         def note(files: Sequence[str]) -> None:
             made.extend(files)
             armed.lease.name(files)
+            self.session.go_on()
 
         try:
             for table in drawn.tables:
@@ -317,7 +321,7 @@ class _Merge:
             abandon(self.session.log, armed, made)
             raise
         manifest = replace(snapshot.manifest, pins=pins)
-        starts = SnapshotTables(handles, replace(snapshot, manifest=manifest))
+        starts = self.session.tables(replace(snapshot, manifest=manifest))
         return replace(drawn, adopted=adopted, starts=starts), tuple(made)
 
     def _record(self, table: MergedTable) -> TableRecord:

@@ -13,7 +13,6 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import Commit
 from omnigraph.commit.repeats import earlier_try
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.predicates import Inputs
 from omnigraph.engine.search.asked import check_asked
 from omnigraph.engine.view import View
@@ -38,6 +37,8 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
+_ROW_BYTES = 400
+"""What a row that is held takes beside its values: texts of Python for its id, in a few sets and lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +73,6 @@ class MutationCall:
     message: str | None = None
     idempotency_key: str | None = None
     if_commit: str | None = None
-    budget: Budget | None = None
-    """The time and memory that it may use; once it is published, neither counts any more."""
-
-    def check(self) -> None:
-        """QueryTimeoutError or QueryCancelledError when it may not go on."""
-        if self.budget is not None:
-            self.budget.check()
 
 
 def mutate(session: Session, call: MutationCall) -> MutationResult:
@@ -92,7 +86,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
         ConstraintError: The result would break the schema.
         ConflictError: Somebody else changed what this relied on, or `if_commit` is not the head.
         KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
-        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was done.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.CHANGE, signed=call.actor)
     if session.is_read_only:
@@ -120,16 +114,16 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
         return _result(chosen.name.text, snapshot.branch, earlier)
     catalog = session.catalog(snapshot)
     query = _planned(chosen, catalog, call.source)
-    inputs = Inputs(check_params(query.params, call.params), now)
+    inputs = Inputs(check_params(query.params, call.params, session.go_on), now)
     check_asked((statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs)
     if call.if_commit is not None and call.if_commit != snapshot.commit.id:
         raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
-    pending = Pending(View(catalog, session.tables(snapshot)), session.blob_sources)
-    read = run_statements(query, pending, inputs, session.runtime.ids, call.check)
-    _check_size(call, pending)
+    pending = Pending(View(catalog, session.tables(snapshot)), session.blob_sources, session.watch)
+    read = run_statements(query, pending, inputs, session.runtime.ids, session.go_on)
+    held = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
+    pending.check_size(held, "what the mutation writes")
     checked = check_constraints(pending)
     affected = pending.affected()
-    call.check()  # from here on it is done, or not, whatever it takes
     done = write_tables(
         session,
         [_write(table) for table in pending.touched],
@@ -150,14 +144,6 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
     return _result(query.name, snapshot.branch, done.commit)
 
 
-def _check_size(call: MutationCall, pending: Pending) -> None:
-    """QueryMemoryError when the rows that it writes need more memory than it may use."""
-    if call.budget is not None:
-        size = sum(table.rows.nbytes for table in pending.touched)
-        call.budget.claim(size, "what the mutation writes")
-        call.budget.release(size)  # whoever tries again has them once
-
-
 def _planned(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
     bound = bind_query(chosen, catalog).require(source)
     planned = None if bound is None else rewrite(bound)
@@ -167,6 +153,10 @@ def _planned(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
 
 def _write(table: PendingTable) -> TableWrite:
     key = table.type.table_key
+    if table.streamed is not None:
+        streamed = table.streamed
+        stream = RowStream(batches=streamed.stored, keys=streamed.ids, located=streamed.located)
+        return TableWrite(table_key=key, upsert=stream)
     if table.deleted:
         return TableWrite(table_key=key, delete=tuple(table.deleted), located=table.located)
     rows: pa.Table | RowStream = table.rows

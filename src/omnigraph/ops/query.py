@@ -1,8 +1,7 @@
 """Run a read: of one snapshot, within its time and memory."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from omnigraph.engine.trace import Trace
 from omnigraph.engine.view import View
 from omnigraph.errors import Kind, NotAReadError, OmnigraphError
 from omnigraph.lang.source import Source
-from omnigraph.ops.arguments import check_count, check_number
+from omnigraph.ops.limits import Limits, budget_for
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.query.ir import ReadQuery, predicates
@@ -69,10 +68,11 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
     """
     snapshot = snapshot_of(session, call)
-    planned, reading = begin(session, call, snapshot, budget or budget_of(session, call))
+    budget = budget or budget_of(session, call)
+    planned, reading = begin(session, call, snapshot, budget)
     plan = session.plans.get(planned, snapshot, reading)
     answer = answer_of(planned, plan, reading)
-    return _result(session, call, snapshot, answer)
+    return _result(call, snapshot, answer, budget)
 
 
 def snapshot_of(session: Session, call: QueryCall) -> Snapshot:
@@ -85,14 +85,7 @@ def snapshot_of(session: Session, call: QueryCall) -> Snapshot:
 
 def budget_of(session: Session, call: QueryCall) -> Budget:
     """The time and memory of a call: its own, or what the settings allow."""
-    check_number("seconds", call.seconds)
-    check_count("memory_bytes", call.memory_bytes)
-    options = session.runtime.options
-    return Budget(
-        session.runtime.clock,
-        seconds=options.query_seconds if call.seconds is None else call.seconds,
-        memory_bytes=options.query_memory_bytes if call.memory_bytes is None else call.memory_bytes,
-    )
+    return budget_for(session, Limits(seconds=call.seconds, memory_bytes=call.memory_bytes))
 
 
 def begin(
@@ -122,14 +115,12 @@ def begin(
     return planned, reading
 
 
-def _result(session: Session, call: QueryCall, snapshot: Snapshot, answer: Answer) -> Result:
+def _result(call: QueryCall, snapshot: Snapshot, answer: Answer, budget: Budget) -> Result:
     is_past = call.snapshot is not None or call.at is not None
     target = Target(snapshot.branch, snapshot.commit.id if is_past else None)
     has_blobs = any(pa.types.is_large_binary(field.type) for field in answer.schema)
     if answer.size > FETCHED_AT_ONCE or has_blobs:
-        # The deadline was the query's; how long somebody takes to read its rows is their own matter.
-        budget = budget_of(session, replace(call, seconds=math.inf))
-        return Result(answer.within(budget), commit_id=snapshot.commit.id, target=target)
+        return Result(answer.within(budget.remainder()), commit_id=snapshot.commit.id, target=target)
     result = Result(answer, commit_id=snapshot.commit.id, target=target)
     result.to_arrow()
     return result

@@ -19,7 +19,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.schema_purge import forget, holders, purged, purges_of, told_of_tags
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, without_limits
 from omnigraph.policy import Action
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import arrow_schema
@@ -222,6 +222,7 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     plan = _noted(plan, told_of_tags(session, lost))
     touched = touched_tables(new, plan, change)
     commit_id = _publish(session, call, head, new, change, touched)
+    session = without_limits(session)
     held_by = holders(session, {one.path for one in lost})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
@@ -253,9 +254,10 @@ def _publish(
         dropped_tables=tuple(type_.table_key for type_ in change.dropped),
         renamed_tables={one.old.table_key: one.new.table_key for one in change.lasting if one.is_renamed},
         purged=lost,
+        watch=session.watch,
     )
     commit_id = publish(session.log, session.handles, plan, armed).commit.id
-    forget(session, head.snapshot, lost, moves)
+    forget(without_limits(session), head.snapshot, lost, moves)
     return commit_id
 
 
@@ -269,9 +271,11 @@ def _moves(session: Session, head: Head, change: SchemaChange, armed: Armed, los
         """Files as they come: named to recovery, in case this process dies."""
         made.extend(files)
         armed.lease.name(files)
+        session.go_on()
 
     try:
         for one in change.lasting:
+            session.go_on()
             if one.changes_columns:
                 key = one.old.table_key
                 staged = stage_columns(tables.table(key), one.new_columns(), note)

@@ -15,6 +15,7 @@ from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
 from omnigraph.commit.tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.tables.read_cache import ReadCache
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
@@ -73,6 +74,8 @@ class Session:
     """The stored query on whose behalf it acts."""
     go_on: Callable[[], None] = field(default_factory=lambda: _go_on, init=False, repr=False)
     """Asked now and then by verbs that may take long: what it raises ends them, as an interrupt would."""
+    watch: Budget | None = field(default=None, init=False, repr=False)
+    """The deadline and memory limit of the one verb that it is for; see `within`."""
     _is_by_name: bool = field(default=False, init=False, repr=False)
     """Whether the branch is known by its name alone: nothing of it was read yet."""
 
@@ -184,11 +187,16 @@ class Session:
 
     def tables(self, snapshot: Snapshot) -> SnapshotTables:
         """The tables of a snapshot."""
-        return SnapshotTables(self.handles, snapshot)
+        return SnapshotTables(self.handles, snapshot, self.watch)
 
     def catalog(self, snapshot: Snapshot) -> Catalog:
         """The accepted schema of a snapshot; the same object for as long as the schema is the same."""
         return self._catalogs.get(snapshot.manifest.schema)
+
+    @property
+    def budget(self) -> Budget:
+        """The deadline and memory limit of the verb that it is for; without any unless `within` gave it one."""
+        return Budget(self.runtime.clock) if self.watch is None else self.watch
 
     def check_writable(self) -> None:
         """ReadOnlyError for a read-only graph: every write asks."""
@@ -239,6 +247,29 @@ def while_wanted(session: Session, go_on: Callable[[], None]) -> Session:
     """The same graph for verbs that end when `go_on` raises. It is asked from several threads. Cheap."""
     other = copy.copy(session)
     other.go_on = go_on
+    return other
+
+
+def within(session: Session, budget: Budget) -> Session:
+    """Return the same graph for one verb with a deadline and a memory limit, which hold for all that it reads. Cheap.
+
+    What is read through it must not be cached for others: it ends when this budget does.
+    """
+    earlier = session.go_on
+
+    def go_on() -> None:
+        earlier()
+        budget.check()
+
+    other = while_wanted(session, go_on)
+    other.watch = budget
+    return other
+
+
+def without_limits(session: Session) -> Session:
+    """Return the same graph for what follows a commit: no deadline turns what is published into an error."""
+    other = while_wanted(session, _go_on)
+    other.watch = None
     return other
 
 

@@ -104,7 +104,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     is_streamed = any(write.is_streamed for write in writes)
     if armed is None and is_streamed:
         armed = arm(session.log, head, operation=operation, actor=actor)
-    moves = stage_writes(session, SnapshotTables(session.handles, head.snapshot), writes, armed)
+    moves = stage_writes(session, session.tables(head.snapshot), writes, armed)
     if base is None and not any(move.staged.has_effect for move in moves):
         _forget(session, armed, moves)
         head = session.head()  # a base that no swap will test may be old: look properly before saying so
@@ -112,7 +112,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         if earlier is not None:
             return Committed(earlier, head, was_there=True)
         armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
-        moves = stage_writes(session, SnapshotTables(session.handles, head.snapshot), writes, armed)
+        moves = stage_writes(session, session.tables(head.snapshot), writes, armed)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
         _forget(session, armed, moves)
@@ -137,6 +137,7 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         if_commit=if_commit,
         affected=affected,
         summary=summary,
+        watch=session.watch,
     )
     return publish(session.log, session.handles, plan, armed)
 
@@ -168,6 +169,7 @@ def stage_writes(
     moves: list[Move] = []
     try:
         for write in writes:
+            session.go_on()
             staged = write.stage(tables.table(write.table_key), files)
             files.made(staged.files)
             moves.append(Move(table_key=write.table_key, staged=staged))

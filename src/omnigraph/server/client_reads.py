@@ -104,6 +104,8 @@ class RemoteReads:
         engine: Engine | str = Engine.AUTO,
         master: str | None = None,
         progress: Callable[[ExportProgress], None] | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
     ) -> Exported:
         """Write the graph's rows as graph JSONL; see `Graph.export`. A file is there when all of it is.
 
@@ -114,7 +116,14 @@ class RemoteReads:
             raise BadArgumentError("format", f"`{format}`", "a server gives graph JSONL; load that where it is needed")
         if chosen("engine", Engine, engine) is Engine.SPARK or master is not None:
             raise BadArgumentError("engine", "`spark`", "a server does it by itself: leave it out")
-        body = {"types": types, "branch": branch, "snapshot": snapshot, "at": time_text(at)}
+        body = {
+            "types": types,
+            "branch": branch,
+            "snapshot": snapshot,
+            "at": time_text(at),
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+        }
         with ExitStack() as stack:
             response = stack.enter_context(self._calls.stream("export", body, accept=NDJSON))
             types_there = unquote(response.headers["Omnigraph-Types"])

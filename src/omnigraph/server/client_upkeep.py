@@ -74,6 +74,8 @@ class RemoteUpkeep:
         actor: str = ANONYMOUS,
         message: str | None = None,
         progress: Progress = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
     ) -> EmbedResult:
         """Compute the vectors that `@embed` declares and that are missing, through the server's provider."""
         del progress
@@ -87,6 +89,8 @@ class RemoteUpkeep:
             "dry_run": dry_run,
             "branch": branch,
             "message": message,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
         }
         return answers.embedded(self._calls.post("embed", body, seconds=PATIENT_SECONDS))
 

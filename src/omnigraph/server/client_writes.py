@@ -33,7 +33,7 @@ class RemoteWrites:
 
     _calls: GraphCalls
 
-    def mutate(
+    def mutate(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
@@ -44,6 +44,8 @@ class RemoteWrites:
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
     ) -> MutationResult:
         """Run a mutation, in one commit or not at all; see `Graph.mutate`."""
         check_actor(actor)
@@ -55,6 +57,8 @@ class RemoteWrites:
             "message": message,
             "idempotency_key": idempotency_key,
             "if_commit": if_commit,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
         }
         return answers.mutation(self._calls.post("mutate", body, source))
 
@@ -67,6 +71,8 @@ class RemoteWrites:
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
     ) -> MutationResult:
         """Run a stored query that writes, in one commit or not at all."""
         body = {
@@ -75,6 +81,8 @@ class RemoteWrites:
             "message": message,
             "idempotency_key": idempotency_key,
             "if_commit": if_commit,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
         }
         return answers.mutation(self._calls.post(f"queries{path_of(name)}", body))
 
@@ -90,6 +98,8 @@ class RemoteWrites:
         message: str | None = None,
         idempotency_key: str | None = None,
         dry_run: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
         **more: object,
     ) -> LoadResult:
         """Load graph JSONL, in one commit or not at all; see `Graph.load`.
@@ -111,6 +121,8 @@ class RemoteWrites:
             "message": message,
             "idempotency_key": idempotency_key,
             "dry_run": "true" if dry_run else None,
+            "seconds": None if seconds is None else repr(float(seconds)),
+            "memory_bytes": None if memory_bytes is None else str(memory_bytes),
         }
         if isinstance(data, bytes):
             return answers.loaded(self._calls.post("load", data, query=query))
@@ -129,11 +141,21 @@ class RemoteWrites:
         actor: str = ANONYMOUS,
         message: str | None = None,
         dry_run: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
     ) -> MergeResult:
         """Bring to a branch what another one has done; see `Graph.merge`."""
         check_actor(actor)
         named = strategy.value if isinstance(strategy, Strategy) else strategy
-        body = {"source": source, "into": into, "strategy": named, "message": message, "dry_run": dry_run}
+        body = {
+            "source": source,
+            "into": into,
+            "strategy": named,
+            "message": message,
+            "dry_run": dry_run,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+        }
         try:
             return answers.merged(self._calls.post("merge", body))
         except MergeConflictsError as error:
@@ -156,6 +178,8 @@ class RemoteWrites:
         message: str | None = None,
         allow_drops: bool = False,
         allow_data_loss: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
     ) -> SchemaResult:
         """Make a schema the accepted one of a branch; see `Graph.apply_schema`."""
         check_actor(actor)
@@ -165,6 +189,8 @@ class RemoteWrites:
             "message": message,
             "allow_drops": allow_drops,
             "allow_data_loss": allow_data_loss,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
         }
         return answers.applied(self._calls.post("schema/apply", body, schema))
 

@@ -60,6 +60,8 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
     """The answer to a query: a document, or the stream that the request wants."""
     budget = service.budget(body.seconds, body.memory_bytes)
     stream = wanted_stream(request)
+    if stream is not None and body.seconds is None:  # then `seconds` of the settings is for finding the rows alone
+        budget.reading_seconds = service.limits.stream_seconds
 
     def asked() -> tuple[Result, bytes]:
         result = graph.query(
@@ -170,6 +172,7 @@ async def export(request: Request, graph: GraphId) -> Response:
             branch=body.branch,
             snapshot=body.snapshot,
             at=instant_of(body.at),
+            budget=service.stream_budget(body.seconds, body.memory_bytes),
         ),
     )
     headers = {"Omnigraph-Commit": found.commit_id, "Omnigraph-Types": quote(",".join(found.types))}

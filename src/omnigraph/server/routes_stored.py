@@ -26,6 +26,7 @@ from omnigraph.server.wire import (
 
 router = APIRouter()
 
+_OF_BOTH = ("params", "texts", "branch", "seconds", "memory_bytes")
 _OF_READS, _OF_WRITES = ("snapshot", "at"), ("message", "idempotency_key", "if_commit")
 
 
@@ -64,7 +65,7 @@ async def _invoked(request: Request, graph: str, name: str, body: InvokeBody) ->
     if stored is None or not is_allowed:
         raise StoredQueryMissingError(name)
     _check_fits(body, is_mutation=stored.is_mutation)
-    fields = {field: getattr(body, field) for field in ("params", "texts", "branch")}
+    fields = {field: getattr(body, field) for field in _OF_BOTH}
     if stored.is_mutation:
         fields |= {field: getattr(body, field) for field in _OF_WRITES}
         write = MutateBody(query="", name=name, **fields)

@@ -93,7 +93,7 @@ async def embed(request: Request, graph: GraphId) -> Response:
     """Compute vectors that are missing, through the server's provider; each batch of rows is a commit."""
     body = await body_of(request, EmbedBody)
     service = service_of(request)
-    handle = service.graph(request, graph, Action.CHANGE, body.branch, within=service.write_budget())
+    handle = service.graph(request, graph, Action.CHANGE, body.branch)
     done = await service.write(
         request,
         partial(
@@ -106,6 +106,7 @@ async def embed(request: Request, graph: GraphId) -> Response:
             dry_run=body.dry_run,
             branch=body.branch,
             message=body.message,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
         ),
     )
     for commit_id in done.commits:

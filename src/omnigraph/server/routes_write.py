@@ -1,7 +1,6 @@
 """Routes that write: mutations, loads, branches, merges, schemas. Who signs is who asks, and nobody else."""
 
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, BinaryIO, Self
 
@@ -11,12 +10,10 @@ from starlette.responses import Response
 
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
-from omnigraph.ops.load_call import PUBLISHING, Progress
 from omnigraph.policy import Action
 from omnigraph.server.answers import answer
 from omnigraph.server.asked import GraphId, body_of, check_text, instant_of, params_of
 from omnigraph.server.openapi import described
-from omnigraph.server.refusals import RequestTooLongError
 from omnigraph.server.service import Service, exchange_of, service_of
 from omnigraph.server.wire import (
     BODY,
@@ -69,7 +66,7 @@ async def answer_mutation(
             message=body.message,
             idempotency_key=body.idempotency_key,
             if_commit=body.if_commit,
-            budget=service.write_budget(),
+            budget=service.write_budget(body.seconds, body.memory_bytes),
         ),
     )
     service.committed(request, "mutate", done.commit_id)
@@ -77,7 +74,7 @@ async def answer_mutation(
 
 
 @router.post("/graphs/{graph}/load", **described(LoadAnswer, takes_lines=True, can_conflict=True))
-async def load(  # noqa: PLR0913 - the parameters of the route
+async def load(  # noqa: PLR0913, PLR0917 - FastAPI's way to declare what a query string has
     request: Request,
     graph: GraphId,
     mode: Mode,
@@ -88,6 +85,8 @@ async def load(  # noqa: PLR0913 - the parameters of the route
     message: Text = None,
     idempotency_key: Text = None,
     dry_run: bool = False,
+    seconds: Annotated[float | None, Query(description="How long it may run.")] = None,
+    memory_bytes: Annotated[int | None, Query(description="How much memory it may use.")] = None,
 ) -> Response:
     """Load graph JSONL, all of it in one commit or nothing; with `from`, into a branch that is made for it."""
     service = service_of(request)
@@ -112,7 +111,7 @@ async def load(  # noqa: PLR0913 - the parameters of the route
                 idempotency_key=idempotency_key,
                 dry_run=dry_run,
                 engine="local",
-                progress=_in_time(service),
+                budget=service.write_budget(seconds, memory_bytes),
             ),
         )
     service.committed(request, "load", done.commit_id)
@@ -155,6 +154,7 @@ async def merge(request: Request, graph: GraphId) -> Response:
             strategy=body.strategy,
             message=body.message,
             dry_run=body.dry_run,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
         ),
     )
     service.committed(request, "merge", done.commit_id)
@@ -191,22 +191,11 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
             message=body.message,
             allow_drops=body.allow_drops,
             allow_data_loss=body.allow_data_loss,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
         ),
     )
     service.committed(request, "schema_apply", done.commit_id)
     return answer(done.to_json())
-
-
-def _in_time(service: Service) -> Callable[[Progress], None]:
-    """What a load reports to: RequestTooLongError when it takes too long, unless it is about to be published."""
-    clock, seconds = service.runtime.clock, service.limits.write_seconds
-    end = clock.monotonic() + seconds
-
-    def check(progress: Progress) -> None:
-        if progress.phase != PUBLISHING and clock.monotonic() > end:
-            raise RequestTooLongError(seconds)
-
-    return check
 
 
 class _Spooled:

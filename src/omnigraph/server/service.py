@@ -160,17 +160,24 @@ class Service:
 
     def budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
         """What a read may use: what it asks for, but no more than the server allows."""
-        limits = self.limits
+        return self._budget(self.limits.seconds, seconds, memory_bytes)
+
+    def write_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
+        """What a write may use until it is published, or another verb that takes long until it is done."""
+        return self._budget(self.limits.write_seconds, seconds, memory_bytes)
+
+    def stream_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
+        """What an answer may use that is made while it is sent; the server's own limit holds beside it."""
+        return self._budget(None, seconds, memory_bytes)
+
+    def _budget(self, most_seconds: float | None, seconds: float | None, memory_bytes: int | None) -> Budget:
+        """What is asked for, but no more than the server allows."""
+        most_bytes = self.limits.memory_bytes
         return Budget(
             self.runtime.clock,
-            seconds=limits.seconds if seconds is None else min(seconds, limits.seconds),
-            memory_bytes=limits.memory_bytes if memory_bytes is None else min(memory_bytes, limits.memory_bytes),
+            seconds=min((one for one in (seconds, most_seconds) if one is not None), default=None),
+            memory_bytes=most_bytes if memory_bytes is None else min(memory_bytes, most_bytes),
         )
-
-    def write_budget(self) -> Budget:
-        """What a mutation may use until it is published, or another verb that takes long until it is done."""
-        limits = self.limits
-        return Budget(self.runtime.clock, seconds=limits.write_seconds, memory_bytes=limits.memory_bytes)
 
     def committed(self, request: Request, operation: str, commit_id: str | None) -> None:
         """A write was done: note its commit, if it made one."""

@@ -56,6 +56,8 @@ class MutateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: str | None = None
     idempotency_key: str | None = None
     if_commit: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 class InvokeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -69,6 +71,8 @@ class InvokeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: str | None = None
     idempotency_key: str | None = None
     if_commit: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 class ExportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -78,6 +82,8 @@ class ExportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     branch: str = "main"
     snapshot: str | None = None
     at: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 class BranchBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"from_": "from"}):
@@ -97,6 +103,8 @@ class MergeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     strategy: str | None = None
     message: str | None = None
     dry_run: bool = False
+    seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 class PlanBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -112,6 +120,8 @@ class ApplyBody(PlanBody, kw_only=True):
 
     allow_drops: bool = False
     message: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 class RpcBody(msgspec.Struct, kw_only=True):

@@ -25,6 +25,8 @@ class EmbedBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     dry_run: bool = False
     branch: str = "main"
     message: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 class OptimizeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -19,6 +19,7 @@ from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.raw_rows import RawRows, raw_rows
 from omnigraph.storage.requests import counted
 from omnigraph.storage.taking import rows_taken
+from omnigraph.storage.watch import Watch
 
 ADDRESS = "_rowaddr"
 """The column that `with_address` adds: `fragment << 32 | offset`, offsets counted over deleted rows too."""
@@ -79,6 +80,8 @@ def io_counts() -> IoCounts:
     return IoCounts(int(lance.iops_counter()), int(lance.bytes_read_counter()))
 
 
+TAKEN_AT_ONCE = 65_536
+"""So many rows are fetched by their positions between two looks at a watch."""
 _TYPE_MARK, _BLOB = b"omnigraph:type", b"Blob"
 
 
@@ -88,10 +91,11 @@ def is_blob(field: pa.Field) -> bool:
 
 
 class Table:
-    """One table at one version."""
+    """One table at one version. With a `watch`, it is asked for every batch that is read, and how much is held."""
 
-    def __init__(self, handles: Handles, path: str, version: int) -> None:
+    def __init__(self, handles: Handles, path: str, version: int, watch: Watch | None = None) -> None:
         self.handles, self.path, self.version = handles, path, version
+        self.watch = watch
         self._fragments: tuple[Fragment, ...] | None = None
         self._places: Places | None = None
         self._raw: dict[int, RawRows | None] = {}
@@ -129,20 +133,29 @@ class Table:
         """The matching rows, filter pushed into Lance; as text it may be of an address, or of a row's number."""
         dataset = self.handles.open(self.path, self.version)
         with self._reading():
-            return dataset.to_table(
+            reader = dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
                 limit=limit,
                 with_row_address=with_address,
-            )
+            ).to_reader()
+            if self.watch is None:
+                return reader.read_all()
+            parts, held = [], 0
+            for batch in reader:
+                held += batch.nbytes
+                self._check(held)
+                parts.append(batch)
+            return pa.Table.from_batches(parts, reader.schema)
 
-    def batches(
+    def batches(  # noqa: PLR0913 - what is read, and how, all by name but the first two
         self,
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
         batch_rows: int | None = None,
         ahead: int | None = None,
+        io_bytes: int | None = None,
         with_blobs: bool = False,
         with_address: bool = False,
         fragments: Sequence[int] | None = None,
@@ -151,12 +164,13 @@ class Table:
         """The matching rows, of these fragments or of all, streamed in the order of their positions.
 
         Of these, `within` are the only places that count. At most `batch_rows` come at once, and so many batches are
-        made `ahead` at a time, by all cores. A blob is its description, or `with_blobs` its bytes.
+        made `ahead` at a time, by all cores; `io_bytes` is how much may be read before it is needed. A blob is its
+        description, or `with_blobs` its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
         with read_errors(self.path, self.version, self.handles.explain):
             # Not `to_batches` of the dataset itself: it takes any argument, and does nothing with `fragments`.
-            yield from dataset.scanner(
+            for batch in dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
                 fragments=None if fragments is None else self._named(fragments),
@@ -164,14 +178,28 @@ class Table:
                 limit=None if within is None else len(within),
                 batch_size=batch_rows,
                 batch_readahead=ahead,
+                io_buffer_size=io_bytes,
                 with_row_address=with_address,
                 blob_handling="all_binary" if with_blobs else None,
-            ).to_batches()
+            ).to_batches():
+                self._check()
+                yield batch
 
     def take(self, positions: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these positions among those that live, in that order."""
-        dataset = self.handles.open(self.path, self.version)
         wanted = positions if isinstance(positions, pa.Array) else pa.array(positions, pa.int64())
+        if self.watch is None or len(wanted) <= TAKEN_AT_ONCE:
+            self._check()
+            return self._taken(wanted, columns)
+        parts, held = [], 0
+        for start in range(0, len(wanted), TAKEN_AT_ONCE):
+            parts.append(self._taken(wanted.slice(start, TAKEN_AT_ONCE), columns))
+            held += parts[-1].nbytes
+            self._check(held)
+        return pa.concat_tables(parts)
+
+    def _taken(self, wanted: pa.Array, columns: Sequence[str] | None) -> pa.Table:
+        dataset = self.handles.open(self.path, self.version)
         names = dataset.schema.names if columns is None else list(columns)
         with self._reading():
             if any(fragment.deleted for fragment in self.fragments()):
@@ -204,7 +232,7 @@ class Table:
             return self.scan(columns, pc.field(column).isin(wanted), with_address=with_address)
         dataset = self.handles.open(self.path, self.version)
         names = list(dict.fromkeys([*columns, column]))
-        parts = []
+        parts, held = [], 0
         # Made once: Arrow's own `is_in` would hash all keys again for every batch.
         texts = KeySet(wanted) if pa.types.is_string(wanted.type) else None
         with self._reading():
@@ -212,7 +240,9 @@ class Table:
                 values = batch.column(column)
                 is_wanted = pc.is_in(values, value_set=wanted) if texts is None else pa.array(texts.places(values) >= 0)
                 kept = batch.filter(is_wanted)
+                self._check(held)
                 if kept.num_rows:
+                    held += kept.nbytes
                     parts.append(kept)
         shown = [*columns, ADDRESS] if with_address else list(columns)
         schema = parts[0].schema if parts else self.scan(names, limit=0, with_address=with_address).schema
@@ -306,6 +336,16 @@ class Table:
             columns = tuple(index.field_names)
             found.append(IndexCoverage(index.name, columns, index.index_type, len(covered), len(fragments)))
         return tuple(sorted(found, key=lambda index: index.name))
+
+    def watched(self, watch: Watch) -> "Table":
+        """Return the same table, read under another watch."""
+        return Table(self.handles, self.path, self.version, watch)
+
+    def _check(self, held: int = 0) -> None:
+        """Ask the watch, if there is one, whether reading may continue with so many bytes of rows in memory."""
+        if self.watch is not None:
+            self.watch.check()
+            self.watch.check_size(held, f"reading rows of {self.path}")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

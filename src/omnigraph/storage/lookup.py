@@ -181,6 +181,8 @@ def _stretches(table: Table) -> Iterator[tuple[_Stretch, pa.Array]]:
             continue
         (deleted,), offset = table.deleted_offsets(numbers), 0
         for batch in file.batches([ID], SCANNED_ROWS):
+            if table.watch is not None:
+                table.watch.check()
             yield _Stretch(start, offset, deleted), batch.column(ID)
             offset += batch.num_rows
         start += offset - len(deleted)

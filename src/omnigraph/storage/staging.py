@@ -6,8 +6,8 @@ staged write to another version reuses the first part as it is and computes the 
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -26,7 +26,9 @@ from omnigraph.storage.dataset import Table, is_blob
 from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import KEYS_AT_ONCE, Located, existing
+from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import staged_batches
 
 ID = "id"
@@ -364,14 +366,25 @@ def _staged(
         keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
     )
-    return _with_deletions(staged, table, located)
+    try:
+        return _with_deletions(staged, table, located)
+    except BaseException:  # the caller does not know these files yet
+        remove_files(table, staged.files)
+        raise
+
+
+def remove_files(table: Table, files: Iterable[str]) -> None:
+    """Remove files of a write that comes to nothing. What the store does not remove now, a cleanup finds."""
+    for file in files:
+        with suppress(StoreUnavailableError):
+            table.handles.store.objects.delete(file)
 
 
 def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tuple[str, ...]:
     """Files of these rows, invisible: the fragments, as Lance's JSON."""
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
-    source = _Source(rows, _blobs_last(dataset.schema))
+    source = _Source(rows, _blobs_last(dataset.schema), table.watch)
     if source.is_empty:
         return ()
     noting = _Noting(table, witness)
@@ -396,13 +409,13 @@ def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tu
 class _Source:
     """Rows as Lance takes them, read once."""
 
-    def __init__(self, rows: pa.Table | RowStream, schema: pa.Schema) -> None:
+    def __init__(self, rows: pa.Table | RowStream, schema: pa.Schema, watch: Watch | None) -> None:
         self._schema = schema
         self._rows = rows
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self.failure: BaseException | None = None
         if isinstance(rows, RowStream):
-            self._batches = (batch for batch in rows.batches() if batch.num_rows)
+            self._batches = _watched((batch for batch in rows.batches() if batch.num_rows), watch)
             self._first = next(self._batches, None)
             self.is_empty = self._first is None
         else:
@@ -423,6 +436,14 @@ class _Source:
         except BaseException as error:
             self.failure = error
             raise
+
+
+def _watched(batches: Iterator[pa.RecordBatch], watch: Watch | None) -> Iterator[pa.RecordBatch]:
+    """Yield the same batches, each after a look at the deadline."""
+    for batch in batches:
+        if watch is not None:
+            watch.check()
+        yield batch
 
 
 class _Noting(FragmentWriteProgress):
@@ -554,14 +575,20 @@ def taken_away(table: Table, addresses: Addresses) -> tuple[tuple[str, ...], tup
     removed: list[int] = []
     errors = rewrite_errors(f"delete rows of {table.path}", table.path, table.version, table.handles.explain)
     with counted(table.handles.store.runtime.telemetry, "table"), errors:
-        for number, local in zip(numbers.tolist(), offsets, strict=False):
-            fragment = dataset.get_fragment(number)
-            assert fragment is not None  # noqa: S101 - the address came from this very version
-            metadata: FragmentMetadata | None = fragment.delete_rows(local.tolist())
-            if metadata is None:
-                removed.append(number)
-            else:
-                updated.append(json.dumps(metadata.to_json()))
+        try:
+            for number, local in zip(numbers.tolist(), offsets, strict=False):
+                if table.watch is not None:
+                    table.watch.check()
+                fragment = dataset.get_fragment(number)
+                assert fragment is not None  # noqa: S101 - the address came from this very version
+                metadata: FragmentMetadata | None = fragment.delete_rows(local.tolist())
+                if metadata is None:
+                    removed.append(number)
+                else:
+                    updated.append(json.dumps(metadata.to_json()))
+        except BaseException:
+            remove_files(table, deletion_files(table, updated))
+            raise
     return tuple(updated), tuple(removed)
 
 

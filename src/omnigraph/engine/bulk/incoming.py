@@ -20,6 +20,9 @@ from omnigraph.storage.hashing import Hashes, hashes_of
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.lookup import Existing
 
+_SLOT_BYTES = 40
+"""What a key takes in a `KeySet` beside its text: two to four slots of eight bytes, and its hash while it is built."""
+
 
 class LoadMode(Enum):
     """What a load does with a record whose id exists."""
@@ -94,7 +97,9 @@ class Incoming:
         out = int(self.is_out.sum())
         if self._key_set is None or self._key_set[0] != out:
             hashes, self._id_hashes = self._id_hashes, None
-            self._key_set = out, KeySet(self.kept_ids(), None if out else hashes)
+            ids = self.kept_ids()
+            self.spooled.check_size(ids.nbytes + len(ids) * _SLOT_BYTES)
+            self._key_set = out, KeySet(ids, None if out else hashes)
         return self._key_set[1]
 
     def repeats(self, names: Sequence[str]) -> tuple[Positions, Positions]:

@@ -22,6 +22,7 @@ from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.watch import Watch
 from omnigraph.telemetry import log
 
 FILE, LINE = "@file", "@line"
@@ -73,6 +74,8 @@ class SpooledType:
     """The position of each batch's first row, and at the end the number of rows."""
     made: int = 0
     """How many rows have an id that was made for them, so that no other row can have it."""
+    watch: Watch | None = None
+    """The limits of the load: asked for every batch that is read back, and how much is held."""
 
     @property
     def rows(self) -> int:
@@ -80,14 +83,26 @@ class SpooledType:
         return int(self.starts[-1])
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of all rows."""
-        return pa.Table.from_batches(list(self.batches(names)), self._shown(names))
+        """Read some columns of all rows, which are in memory together."""
+        parts, held = [], 0
+        for batch in self.batches(names):
+            held += batch.nbytes
+            self.check_size(held)
+            parts.append(batch)
+        return pa.Table.from_batches(parts, self._shown(names))
+
+    def check_size(self, nbytes: int) -> None:
+        """Raise what the load's limits raise when so much of this type may not be in memory at once."""
+        if self.watch is not None:
+            self.watch.check_size(nbytes, f"the keys of {self.rows:,} rows of {self.type.name}")
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns, a batch at a time."""
         for file in range(len(self.paths)):
             with self._open(file, names) as reader:
                 for number in range(reader.num_record_batches):
+                    if self.watch is not None:
+                        self.watch.check()
                     yield reader.get_batch(number).select(list(names))
 
     def at(self, positions: "np.ndarray[tuple[int], np.dtype[np.int64]]", names: Sequence[str]) -> pa.Table:
@@ -155,7 +170,7 @@ class _Growing:
             if file is not None:
                 file.close()
 
-    def sealed(self) -> SpooledType:
+    def sealed(self, watch: Watch | None) -> SpooledType:
         self.close()
         return SpooledType(
             type=self.type,
@@ -165,14 +180,15 @@ class _Growing:
             left_out=frozenset(self.left_out),
             starts=np.cumsum([0, *self.sizes], dtype=np.int64),
             made=self.made,
+            watch=watch,
         )
 
 
 class Spool:
     """All rows of a load. `add` windows, `seal` once, then read; the files go with `close`, or at the end of `with`."""
 
-    def __init__(self, *, keeps_left_out: bool) -> None:
-        self._keeps_left_out = keeps_left_out
+    def __init__(self, *, keeps_left_out: bool, watch: Watch | None = None) -> None:
+        self._keeps_left_out, self._watch = keeps_left_out, watch
         self._growing: dict[str, _Growing] = {}
         self._open: dict[str, _Growing] = {}
         """Those with an open file, the one that got rows last at the end."""
@@ -209,7 +225,7 @@ class Spool:
         """No more rows come."""
         with _spooling(self.directory):
             for name, growing in self._growing.items():
-                self._sealed[name] = growing.sealed()
+                self._sealed[name] = growing.sealed(self._watch)
         self._growing, self._open = {}, {}
 
     @property

@@ -33,6 +33,7 @@ from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.column_sets import is_among, one_array
 from omnigraph.storage.lookup import rows_with
 from omnigraph.storage.schema_staging import NewColumns
+from omnigraph.storage.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,12 @@ class MergedTable:
         return self.type.table_key
 
     @property
+    def nbytes(self) -> int:
+        """How much memory its rows take."""
+        put = 0 if self.rows is None else self.rows.put.nbytes
+        return int(put + (0 if self.checked is None else self.checked.nbytes))
+
+    @property
     def has_rows(self) -> bool:
         """Whether rows are to be written."""
         return self.rows is not None and bool(self.rows.put.num_rows or len(self.rows.deleted))
@@ -92,6 +99,8 @@ class Sides:
     strategy: Side | None = None
     crossed: Crossed | None = None
     """All the bases, where there are several; `base` is one of them."""
+    watch: Watch | None = None
+    """The limits of the merge."""
     _found: dict[tuple[str, int, str, int], Differences] = field(default_factory=dict, repr=False)
     _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
     _holders: list[Version] = field(default_factory=list, repr=False)
@@ -217,10 +226,19 @@ def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
             if gone.identity not in identities and sides.has_news(side, gone):
                 told = dropped_but_changed(gone, sides.names[sides.other(side)], sides.names[side], sides.catalogs)
                 conflicts.add(told.kind, [told], 1)
-    nodes = [_merged(sides, node, conflicts) for node in sides.catalog.nodes.values()]
-    spared = {one.type.name: one.rows.spared for one in nodes if one.rows is not None and len(one.rows.spared)}
-    edges = sides.catalog.edges.values()
-    return [*nodes, *(_merged(sides, edge, conflicts, _edges_of_spared(sides, edge, spared)) for edge in edges)]
+    tables: list[MergedTable] = []
+    spared: dict[str, pa.Array] = {}
+    held = 0
+    for type_ in types_of(sides.catalog):  # nodes first, whose edges may have to stay with them
+        restorable = _edges_of_spared(sides, type_, spared) if isinstance(type_, EdgeType) else None
+        table = _merged(sides, type_, conflicts, restorable)
+        if table.rows is not None and len(table.rows.spared):
+            spared[type_.name] = table.rows.spared
+        tables.append(table)
+        held += table.nbytes
+        if sides.watch is not None:
+            sides.watch.check_size(held, "what differs between the branches")
+    return tables
 
 
 _SIDES: tuple[Side, Side] = ("ours", "theirs")

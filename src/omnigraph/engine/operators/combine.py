@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import Check, encoded, never, places_in, stable_order
 from omnigraph.engine.operators.weights import BEYOND, multiplied, total
 from omnigraph.query.expr import Op
 from omnigraph.storage.plain_arrays import filled, scalar
@@ -43,16 +44,16 @@ class Matched:
         return Matched(self.order, self.begins[rows], self.counts[rows])
 
 
-def matched(mine: pa.Array, others: pa.Array, op: Op = Op.EQ) -> Matched:
+def matched(mine: pa.Array, others: pa.Array, op: Op = Op.EQ, check: Check = never) -> Matched:
     """For which rows `mine op others` is true: equal keys, or those in an order; never for null.
 
-    Both keys have one type, for an order one that can be sorted.
+    Both keys have one type, for an order one that can be sorted. `check` is called between parts of the rows.
     """
-    numbers, other_numbers = _numbered(mine, others, has_order=op is not Op.EQ)
-    order = np.argsort(other_numbers, kind="stable")
+    numbers, other_numbers = _numbered(mine, others, check, has_order=op is not Op.EQ)
+    order = stable_order(other_numbers, check)
     ordered = other_numbers[order]
     least, most = np.searchsorted(ordered, 0), len(ordered)  # nulls come first
-    below, above = (np.searchsorted(ordered, numbers, side=side) for side in ("left", "right"))
+    below, above = (places_in(ordered, numbers, side, check) for side in ("left", "right"))
     match op:
         case Op.EQ:
             begins, ends = below, above
@@ -95,15 +96,19 @@ def weighed(left: Bindings, right: Bindings, found: Matched, *, counts: bool) ->
     return Bindings(kept.columns, kept.size, multiplied(kept.weight, sums[sums > 0]) if counts else None)
 
 
-def _numbered(left: pa.Array, right: pa.Array, *, has_order: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbered(
+    left: pa.Array, right: pa.Array, check: Check, *, has_order: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Equal numbers for equal values, with an order larger ones for larger values, -1 for null."""
     both = pa.concat_arrays([left, right])
     if pa.types.is_floating(both.type):
         both = pc.add(both, scalar(0.0, both.type))  # -0.0 becomes 0.0, which it equals
-    encoded = both.dictionary_encode()
-    numbers = filled(encoded.indices, -1).astype(np.int64)
+    codes, distinct = encoded(both, check)
+    numbers = filled(codes, -1).astype(np.int64)
+    check()
     if has_order:
-        ranks = np.full(len(encoded.dictionary) + 1, -1, np.int64)  # the last one is that of null
-        ranks[of_numbers(pc.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
+        ranks = np.full(len(distinct) + 1, -1, np.int64)  # the last one is that of null
+        ranks[of_numbers(pc.sort_indices(distinct))] = np.arange(len(distinct))
         numbers = ranks[numbers]
+        check()
     return numbers[: len(left)], numbers[len(left) :]

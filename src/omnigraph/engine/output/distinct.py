@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.kernels import ROWS_AT_ONCE, Check, never, stable_order
 from omnigraph.engine.operators.weights import sums_by_position
 from omnigraph.engine.output.levels import ordered_ints
 from omnigraph.engine.output.projection import Frame, Rows
@@ -74,7 +75,7 @@ def groups_of(frame: Frame, exprs: Sequence[Expr]) -> Groups:
     if not codes:
         first = np.zeros(min(frame.size, 1), np.int64)
         return Groups(np.zeros(frame.size, np.int64), len(first), first)
-    return grouped(combined(frame, codes))
+    return grouped(combined(frame, codes), frame.reading.budget.check)
 
 
 def read_columns(frame: Frame, exprs: Sequence[Expr]) -> None:
@@ -142,7 +143,7 @@ def combined(frame: Frame, codes: Sequence[Codes]) -> Codes:
     for code in codes[1:]:
         frame.reading.budget.check()
         if bound * code.bound > _MOST_CODES:
-            dense = grouped(Codes(numbers, bound))
+            dense = grouped(Codes(numbers, bound), frame.reading.budget.check)
             numbers, bound = dense.of_row, dense.count
         if bound * code.bound > _MOST_CODES:
             # Few groups times a large bound may still be too many: then both are as dense as there are rows.
@@ -166,8 +167,8 @@ def _all_differ(codes: Codes) -> bool:
     return int(np.count_nonzero(is_there)) == size
 
 
-def grouped(codes: Codes) -> Groups:
-    """The groups of rows with equal codes, in the order of the codes."""
+def grouped(codes: Codes, check: Check = never) -> Groups:
+    """The groups of rows with equal codes, in the order of the codes; `check` is called between passes."""
     numbers, size = codes.numbers, len(codes.numbers)
     if not size:
         return Groups(numbers, 0, np.zeros(0, np.int64))
@@ -180,16 +181,19 @@ def grouped(codes: Codes) -> Groups:
         kind = np.int32 if size < 2**31 else np.int64
         first = np.zeros(codes.bound, kind)  # of each code its first row, counted from 1; 0: no row has it
         first[numbers[::-1]] = np.arange(size, 0, -1, dtype=kind)
+        check()
         used = np.flatnonzero(first)
         places = np.empty(codes.bound, kind)
         places[used] = np.arange(len(used), dtype=kind)
         return Groups(places[numbers].astype(np.int64), len(used), first[used].astype(np.int64) - 1)
     bits = size.bit_length()
-    if codes.bound.bit_length() + bits > _MOST_CODES.bit_length():
-        _, first, of_row = np.unique(numbers, return_index=True, return_inverse=True)
-        return Groups(of_row.astype(np.int64, copy=False), len(first), first.astype(np.int64, copy=False))
-    packed = np.sort((numbers << np.int64(bits)) | np.arange(size))  # the row is part of it: faster than an argsort
-    rows, values = packed & np.int64(2**bits - 1), packed >> np.int64(bits)
+    if size > ROWS_AT_ONCE or codes.bound.bit_length() + bits > _MOST_CODES.bit_length():
+        rows = stable_order(numbers, check)
+        values = numbers[rows]
+    else:
+        packed = np.sort((numbers << np.int64(bits)) | np.arange(size))  # the row is part of it: faster than an argsort
+        rows, values = packed & np.int64(2**bits - 1), packed >> np.int64(bits)
+    check()
     is_new = np.concatenate(([True], values[1:] != values[:-1]))
     of_row = np.empty(size, np.int64)
     of_row[rows] = np.cumsum(is_new) - 1

@@ -39,9 +39,12 @@ class Answer:
         return self.frame.size
 
     def fetch(self, start: int, stop: int) -> pa.RecordBatch:
-        """The rows from `start` to before `stop`."""
+        """The rows from `start` to before `stop`. The budget's clock runs meanwhile, and only then if it is paused."""
         is_all = start == 0 and stop >= self.size
-        return project(self.frame if is_all else self.frame.slice(start, stop), self.query, self.schema)
+        budget = self.frame.reading.budget
+        with budget.working():
+            budget.check()
+            return project(self.frame if is_all else self.frame.slice(start, stop), self.query, self.schema)
 
     def within(self, budget: Budget) -> "Answer":
         """The same rows, to be fetched within another budget."""

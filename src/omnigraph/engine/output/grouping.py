@@ -106,7 +106,7 @@ class _Folds:
         if codes is None:
             codes = codes_of_values(self.frame.values(argument))
         own = Codes(self.groups.of_row, self.groups.count)
-        pairs = grouped(combined(self.frame, [own, codes]))
+        pairs = grouped(combined(self.frame, [own, codes]), self.frame.reading.budget.check)
         rows = pairs.first
         if codes.zero_is_null:
             rows = rows[codes.numbers[rows] != 0]

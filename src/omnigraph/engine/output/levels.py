@@ -141,7 +141,8 @@ def _places_of(
     """By position the place of a column's text among all texts of the table; -1 for null, which is smallest."""
     table = frame.table(variable)
     key = (table.version, "order", column)
-    return frame.reading.cache.keep(key, lambda: make(frame, variable, column), lambda made: int(made.nbytes))
+    budget = frame.reading.budget
+    return frame.reading.cache.keep(key, lambda: make(frame, variable, column), lambda made: int(made.nbytes), budget)
 
 
 def _plain_places(frame: Frame, variable: str, column: str) -> NDArray[np.int32]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.engine.kernels import Check, stable_order
 from omnigraph.engine.output.levels import Levels, levels_at
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Expr
@@ -143,7 +144,7 @@ def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> tuple[Row
         return rows, starts
     frame.reading.budget.check()
     columns = _columns(keys[0], frame, wanted)
-    order = _lexsorted(columns)
+    order = _lexsorted(columns, frame.reading.budget.check)
     rows = rows[order]
     _mark(starts[1:], columns, order)
     for key in keys[1:]:
@@ -154,7 +155,7 @@ def _sorted(frame: Frame, keys: Sequence[Key], wanted: Rows | None) -> tuple[Row
         # Rows that are tied so far have equal numbers, and stand together.
         own: Ints = np.cumsum(starts, dtype=np.int64)[tied]
         columns = _columns(key, frame, rows[tied])
-        order = _lexsorted([own, *columns] if own[0] != own[-1] else columns)
+        order = _lexsorted([own, *columns] if own[0] != own[-1] else columns, frame.reading.budget.check)
         rows[tied] = rows[tied][order]
         is_new = own[1:] != own[:-1]  # sorting inside of runs moves none of their bounds
         _mark(is_new, columns, order)
@@ -189,10 +190,15 @@ def _columns(key: Key, frame: Frame, rows: Rows | None) -> list[Ints]:
     return [~given if key.descending else given, np.where(levels.given, values, 0)]
 
 
-def _lexsorted(keys: list[Ints]) -> Ints:
+def _lexsorted(keys: list[Ints], check: Check) -> Ints:
     """The order by the keys, equals as they are."""
     packed = _packed(keys)
-    return np.lexsort(keys[::-1]) if packed is None else np.argsort(packed, kind="stable")
+    if packed is not None:
+        return stable_order(packed, check)
+    order = stable_order(keys[-1], check)
+    for key in keys[-2::-1]:  # the least important key first: what follows leaves its order among equals
+        order = order[stable_order(key[order], check)]
+    return order
 
 
 def _packed(keys: list[Ints]) -> Ints | None:

@@ -90,6 +90,8 @@ class Kept:
                         budget.check()
             value = make()
             self._put(key, value, nbytes(value))
+            if budget is not None:
+                budget.check()  # what was made is there for the next query
             return value
         finally:
             made.set()  # before all else: whatever interrupts this, nobody waits for a making that is not going on

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import encoded, never
 from omnigraph.engine.tables.column_costs import ColumnCosts
 from omnigraph.engine.tables.kept import Held, Kept, Key
 from omnigraph.engine.tables.living import Living, array_bytes, deletions_of, frozen
@@ -110,7 +111,8 @@ class TableColumns:
 
     def codes(self, column: str, budget: Budget | None = None) -> tuple[NDArray[np.int32], pa.Array]:
         """By position a number for the value, -1 for none; and the values by their numbers. Scalars only."""
-        return self.derived(column, "codes", lambda: _encoded(self.whole(column, budget)), _codes_bytes, budget)
+        check = never if budget is None else budget.check
+        return self.derived(column, "codes", lambda: _encoded(self.whole(column, budget), check), _codes_bytes, budget)
 
     def derived(
         self, column: str, what: str, make: Callable[[], T], nbytes: Callable[[T], int], budget: Budget | None = None
@@ -205,11 +207,11 @@ def _truths(raw: pa.Array) -> NDArray[np.bool_]:
     return frozen(truths(raw))
 
 
-def _encoded(values: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
+def _encoded(values: pa.Array, check: Callable[[], None]) -> tuple[NDArray[np.int32], pa.Array]:
     if pa.types.is_floating(values.type):
         values = pc.add(values, scalar(0.0, values.type))  # -0.0 becomes 0.0, which it equals
-    encoded = values.dictionary_encode()
-    return frozen(np.array(filled(encoded.indices, -1), np.int32)), encoded.dictionary
+    codes, distinct = encoded(values, check)
+    return frozen(np.array(filled(codes, -1), np.int32)), distinct
 
 
 def _codes_bytes(found: tuple[NDArray[np.int32], pa.Array]) -> int:

@@ -9,7 +9,7 @@ from omnigraph.engine.writing.pending import Pending
 from omnigraph.engine.writing.relations import check_cardinality, check_endpoints, check_no_edge_is_left
 from omnigraph.engine.writing.unique import check_unique
 from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import Findings
+from omnigraph.engine.writing.violations import VIOLATION_BYTES, Findings
 from omnigraph.schema.catalog import EdgeType
 
 
@@ -21,7 +21,9 @@ def check_constraints(pending: Pending) -> tuple[Requirement, ...]:
     """
     findings = Findings()
     for table in pending.touched:
-        check_values(table.type, table.rows, findings)
+        for rows in table.parts():
+            check_values(table.type, rows, findings)
+            pending.check_size(len(findings.violations) * VIOLATION_BYTES, "the list of rows that break rules")
         check_unique(table, findings)
         findings.requirements += table.omitted.read_set()
         if isinstance(table.type, EdgeType):

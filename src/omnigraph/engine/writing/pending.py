@@ -8,11 +8,13 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.predicates import Inputs, columns_of, pushed
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import REFERENCE, GivenBlobs, blob_names, referring, stored_batches
 from omnigraph.engine.writing.omitted import OmittedValues
 from omnigraph.engine.writing.row_filter import holding, ids_where
+from omnigraph.engine.writing.streamed import StreamedRows
 from omnigraph.query.expr import Expr
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
@@ -20,6 +22,7 @@ from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.known_rows import KnownRows
 from omnigraph.storage.lookup import Located
+from omnigraph.storage.watch import Watch
 
 
 def pending_schema(type_: AnyType) -> pa.Schema:
@@ -44,6 +47,8 @@ class PendingTable:
         """The ids of the rows that were put since all parts were made one."""
         self._fresh: set[str] = set()
         self._changed: set[str] = set()
+        self.streamed: StreamedRows | None = None
+        """The rows of an update that are too many to be among `rows`."""
         self.known = KnownRows(table)
         """Where the committed rows lie that were looked at so far."""
         self.omitted = OmittedValues(type_, self.known)
@@ -74,6 +79,12 @@ class PendingTable:
         self._parts.append(rows.select(self.schema.names).cast(self.schema))
         self.omitted.note(rows.num_rows, omitted)
         self._unsettled.update(ids)
+
+    def stream(self, rows: StreamedRows, changed: Collection[str]) -> None:
+        """Take rows, in the place of committed ones, that are read when needed. Nothing else may be pending."""
+        assert self.is_empty  # noqa: S101 - whoever streams has looked that no other statement is about this type
+        self._changed.update(changed)
+        self.streamed = rows if len(rows.ids) else None
 
     def delete(self, ids: Sequence[str]) -> None:
         """The rows with these ids go."""
@@ -135,7 +146,19 @@ class PendingTable:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is pending."""
-        return not self._parts and not self.deleted
+        return not self._parts and not self.deleted and self.streamed is None
+
+    @property
+    def count(self) -> int:
+        """How many rows are put or deleted."""
+        streamed = 0 if self.streamed is None else len(self.streamed.ids)
+        return int(self.rows.num_rows) + len(self.deleted) + streamed
+
+    def parts(self) -> Iterator[pa.Table]:
+        """Yield the rows to put, in parts if they are too many to hold."""
+        yield self.rows
+        if self.streamed is not None:
+            yield from self.streamed.parts()
 
     def stored(self) -> Iterator[pa.RecordBatch]:
         """The rows to put, as they are stored: with the bytes of their blobs, so that only some are held at once."""
@@ -155,15 +178,16 @@ class PendingTable:
         mine = self.rows.filter(_is_one_of(self.rows.column(column), set(wanted)))
         return self._together(found, mine, columns)
 
-    def where(self, predicate: Expr, inputs: Inputs, columns: Sequence[str]) -> pa.Table:
-        """The rows for which the predicate is true, committed and pending."""
+    def where(self, predicate: Expr, inputs: Inputs, columns: Sequence[str], watch: Watch | None = None) -> pa.Table:
+        """The rows for which the predicate is true, committed and pending; read under another watch if one is given."""
         names = list(dict.fromkeys([ID, *columns, *columns_of(predicate)]))
         filter_ = pushed(predicate, inputs)
+        table = self.table if watch is None else self.table.watched(watch)
         if filter_ is None:  # every row has to be looked at, but not all of its columns
             chosen = ids_where(self.table, predicate, inputs)
-            committed = self._standing(self.table.matching(ID, chosen, names, with_address=True))
+            committed = self._standing(table.matching(ID, chosen, names, with_address=True))
         else:
-            read = self._standing(self.table.scan(names, filter_, with_address=True))
+            read = self._standing(table.scan(names, filter_, with_address=True))
             committed = holding(read, predicate, inputs)
         self.known.note(committed)
         mine = holding(self.rows.select(names), predicate, inputs)
@@ -184,8 +208,8 @@ class PendingTable:
 class Pending:
     """The pending rows of every type, over one view."""
 
-    def __init__(self, view: View, sources: BlobSources = NO_SOURCES) -> None:
-        self.view = view
+    def __init__(self, view: View, sources: BlobSources = NO_SOURCES, watch: Budget | None = None) -> None:
+        self.view, self.watch = view, watch
         self.given = GivenBlobs(sources)
         self._tables: dict[str, PendingTable] = {}
 
@@ -199,6 +223,11 @@ class Pending:
     def node_type(self, name: str) -> NodeType:
         """The node type at an end of an edge."""
         return self.view.catalog.nodes[name]
+
+    def check_size(self, nbytes: int, what: str) -> None:
+        """Raise what the limits of the write raise when so much may not be in memory at once."""
+        if self.watch is not None:
+            self.watch.check_size(nbytes, what)
 
     @property
     def touched(self) -> list[PendingTable]:
@@ -215,7 +244,7 @@ class Pending:
         """How many nodes and how many edges are put or deleted, each counted once."""
         counts = {NodeType: 0, EdgeType: 0}
         for table in self.touched:
-            counts[type(table.type)] += table.rows.num_rows + len(table.deleted)
+            counts[type(table.type)] += table.count
         return counts[NodeType], counts[EdgeType]
 
 

@@ -1,5 +1,7 @@
 """The statements of a mutation, run one after the other over what is pending."""
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from typing import assert_never
 
@@ -12,20 +14,36 @@ from omnigraph.engine.writing.keys import derived_ids
 from omnigraph.engine.writing.pending import Pending, PendingTable
 from omnigraph.engine.writing.relations import cascade
 from omnigraph.engine.writing.row_filter import ids_where
+from omnigraph.engine.writing.streamed import (
+    MAX_HELD_BYTES,
+    MAX_HELD_ROWS,
+    HeldAtMost,
+    StreamedRows,
+    TooManyRowsError,
+)
 from omnigraph.ids import Ids
 from omnigraph.query.expr import Expr
 from omnigraph.query.mutation_ir import Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import Scalar
+from omnigraph.storage.column_sets import is_among, one_array
 from omnigraph.storage.dataset import Table
+
+_ID_BYTES = 300
+"""What an id takes in memory while its row is deleted: a text of Python, and its places in a few sets."""
 
 
 def run_statements(
     query: MutationQuery, pending: Pending, inputs: Inputs, ids: Ids, check: Callable[[], None]
 ) -> list[Requirement]:
-    """Make the query's effects pending, and return what the choice of rows relied on; `check` may end it in between."""
+    """Make the query's effects pending, and return what the choice of rows relied on; `check` may end it in between.
+
+    An update of many rows is streamed, unless another statement may have to see what it does: then they are held.
+    """
     read: list[Requirement] = []
+    about = Counter(statement.type.name for statement in query.statements)
+    has_delete = any(isinstance(statement, Delete) for statement in query.statements)
     for statement in query.statements:
         check()
         table = pending.of(pending.view.type(statement.type.name))
@@ -36,13 +54,17 @@ def run_statements(
                 _insert(statement, table, inputs, ids)
                 _expect_ends(statement, pending, inputs)
             case Update():
-                read += _update(statement, table, inputs)
+                may_stream = about[statement.type.name] == 1  # and no delete can stand beside it
+                read += _update(statement, table, inputs, _most_held(pending) if may_stream else None)
             case Delete():
                 read += _delete(statement, table, inputs)
+                pending.check_size(len(table.deleted) * _ID_BYTES, f"the ids of {len(table.deleted):,} rows to delete")
             case _:
                 assert_never(statement)
-    if any(isinstance(statement, Delete) for statement in query.statements):
+    if has_delete:
         cascade(pending)
+        gone = sum(len(table.deleted) for table in pending.touched)
+        pending.check_size(gone * _ID_BYTES, f"the ids of {gone:,} rows to delete")
     check()
     return read
 
@@ -69,23 +91,58 @@ def _expect_ends(statement: InsertEdge, pending: Pending, inputs: Inputs) -> Non
         known.expect(pa.array([inputs.value(end)], pa.string()))
 
 
-def _update(statement: Update, table: PendingTable, inputs: Inputs) -> list[Requirement]:
-    found = table.where(statement.where, inputs, table.schema.names)
-    relied_on = _selection(statement.where, table, inputs, found)
-    if not found.num_rows:
-        return relied_on
-    rows = found
-    for assign in statement.values:
-        place = rows.schema.get_field_index(assign.property)
-        field = rows.schema.field(place)
-        value = pa.scalar(_pending(table, assign.property, inputs.value(assign.value)), field.type)
-        rows = rows.set_column(place, field, pa.repeat(value, rows.num_rows))
+def _most_held(pending: Pending) -> float:
+    """Return how many bytes of rows an update may hold before it is streamed: of a small budget, a quarter."""
+    memory = math.inf if pending.watch is None else pending.watch.memory_bytes
+    return min(MAX_HELD_BYTES, memory / 4)
+
+
+def _update(statement: Update, table: PendingTable, inputs: Inputs, most_held: float | None) -> list[Requirement]:
+    """Put the changed rows; with `most_held`, rows that take more bytes are streamed."""
     given = {assign.property for assign in statement.values}
-    all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
-    kept = {name: all_rows for name in table.schema.names if name not in given}
     outdated = {p.name for p in table.type.properties if p.embedding is not None}
-    table.put(without_outdated(table.type, found, rows, kept), changed=given | outdated)
+    found = _found(statement, table, inputs, most_held)
+    change = _assignment(statement, table, inputs) if found is None or found.num_rows else None
+    if found is None:
+        assert change is not None  # noqa: S101 - made above
+        rows = StreamedRows(table.type, table.table, (statement.where, inputs), change, table.given)
+        table.stream(rows, given | outdated)
+        return _selection(statement.where, table, inputs, rows.ids)
+    relied_on = _selection(statement.where, table, inputs, one_array(found.column(ID)))
+    if change is not None:
+        table.put(change(found), changed=given | outdated)
     return relied_on
+
+
+def _found(statement: Update, table: PendingTable, inputs: Inputs, most_held: float | None) -> pa.Table | None:
+    """Return the rows that an update chooses, as they are; None when it is better streamed."""
+    watch = None if most_held is None else HeldAtMost(most_held, table.table.watch)
+    try:
+        found = table.where(statement.where, inputs, table.schema.names, watch)
+    except TooManyRowsError:
+        return None
+    return None if most_held is not None and found.num_rows > MAX_HELD_ROWS else found
+
+
+def _assignment(statement: Update, table: PendingTable, inputs: Inputs) -> Callable[[pa.Table], pa.Table]:
+    """Return what an update does to rows. Each value is made once, however many parts of rows there are."""
+    given = {
+        assign.property: pa.scalar(
+            _pending(table, assign.property, inputs.value(assign.value)), table.schema.field(assign.property).type
+        )
+        for assign in statement.values
+    }
+
+    def change(found: pa.Table) -> pa.Table:
+        rows = before = found.select(table.schema.names).cast(table.schema)
+        for name, value in given.items():
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, rows.schema.field(place), pa.repeat(value, rows.num_rows))
+        all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
+        kept = {name: all_rows for name in table.schema.names if name not in given}
+        return without_outdated(table.type, before, rows, kept)
+
+    return change
 
 
 def _pending(table: PendingTable, name: str, value: Value) -> object:
@@ -97,18 +154,20 @@ def _pending(table: PendingTable, name: str, value: Value) -> object:
 
 def _delete(statement: Delete, table: PendingTable, inputs: Inputs) -> list[Requirement]:
     rows = table.where(statement.where, inputs, [ID])
-    relied_on = _selection(statement.where, table, inputs, rows)
+    relied_on = _selection(statement.where, table, inputs, one_array(rows.column(ID)))
     if rows.num_rows:
         table.delete(rows.column(ID).to_pylist())
     return relied_on
 
 
-def _selection(where: Expr, table: PendingTable, inputs: Inputs, rows: pa.Table) -> list[Requirement]:
+def _selection(where: Expr, table: PendingTable, inputs: Inputs, chosen: pa.Array) -> list[Requirement]:
     """What must stay so for the statement to mean the same: the committed rows that it chose, and no others."""
-    mine = table.superseded()
+    mine = pa.array(table.superseded(), pa.string())
 
-    def select(committed: Table) -> list[str]:
-        return [row_id for row_id in ids_where(committed, where, inputs).to_pylist() if row_id not in mine]
+    def others(ids: pa.Array) -> pa.Array:
+        return ids.filter(pa.array(~is_among(ids, mine))) if len(mine) else ids
 
-    ids = tuple(row_id for row_id in rows.column(ID).to_pylist() if row_id not in mine)
-    return [SelectionUnchanged(table_key=table.type.table_key, ids=ids, select=select)]
+    def select(committed: Table) -> pa.Array:
+        return others(ids_where(committed, where, inputs))
+
+    return [SelectionUnchanged(table_key=table.type.table_key, ids=others(chosen), select=select)]

@@ -22,18 +22,17 @@ def check_unique(table: PendingTable, findings: Findings) -> None:
 
     A group that no row changes is as unique as it was.
     """
-    rows = table.rows
-    if not rows.num_rows:
-        return
-    own = pa.array(table.superseded(), pa.string())
     for columns in filter(table.may_change, table.type.unique):
-        group = normalised(rows.select(list(dict.fromkeys([ID, *columns]))))
+        rows = _rows_of(table, list(dict.fromkeys([ID, *columns])))
+        if not rows.num_rows:
+            continue
+        group = normalised(rows)
         for name in columns:
             group = group.filter(pc.is_valid(group.column(name)))
         if not group.num_rows:
             continue
         values = group.select(list(columns))
-        taken, holders = taken_values(table.table, columns, values, own)
+        taken, holders = taken_values(table.table, columns, values, _own_ids(table))
         clashes = dict(zip(taken.tolist(), holders.to_pylist(), strict=True))
         for row, first in zip(*(part.tolist() for part in repeats(values.columns)), strict=True):
             clashes.setdefault(row, group.column(ID)[first].as_py())
@@ -42,10 +41,26 @@ def check_unique(table: PendingTable, findings: Findings) -> None:
             message = unique_message(table.type, columns, row_of(values, row), holder, row_id)
             findings.add("unique", table.type.name, row_id, message, tuple(columns), holder)
         # Rows that can't have been committed before are no one's own yet, so they need no naming.
-        known = tuple(sorted({*table.known_ids, *table.deleted}))
+        known = tuple(sorted({*table.known_ids, *table.deleted})) if table.streamed is None else table.streamed.ids
         findings.requirements.append(
             ValuesAbsent(table_key=table.type.table_key, columns=columns, values=values, own_ids=known)
         )
+
+
+def _rows_of(table: PendingTable, columns: list[str]) -> pa.Table:
+    """Return some columns of all rows to put."""
+    parts, held = [], 0
+    for part in table.parts():
+        parts.append(part.select(columns))
+        held += parts[-1].nbytes
+        if table.table.watch is not None:
+            table.table.watch.check_size(held, f"the values of {table.type.name} that must be unique")
+    return pa.concat_tables(parts)
+
+
+def _own_ids(table: PendingTable) -> pa.Array:
+    """Return the ids whose committed rows don't count any more."""
+    return pa.array(table.superseded(), pa.string()) if table.streamed is None else table.streamed.ids
 
 
 def taken_values(

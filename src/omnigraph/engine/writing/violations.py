@@ -10,6 +10,8 @@ from omnigraph.schema.misfit import shown
 from omnigraph.schema.temporal import date_text, datetime_text
 
 MOST_SHOWN = 20
+VIOLATION_BYTES = 600
+"""About what a violation takes, with its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,82 @@
+"""Long columns are sorted, looked up and encoded in parts: with the same outcome, and a look at the clock for each."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from omnigraph.engine import kernels
+from omnigraph.engine.kernels import encoded, never, places_in, stable_order
+
+PART = 16
+LONG = st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), min_size=PART + 1, max_size=20 * PART)
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "ROWS_AT_ONCE", PART)
+
+
+class Counted:
+    """Counts how often the clock is looked at."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def __call__(self) -> None:
+        self.looks += 1
+
+
+def ints(values: list[int]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+@given(LONG)
+def test_a_long_sort_is_that_of_numpy(values: list[int]) -> None:
+    assert stable_order(ints(values), never).tolist() == np.argsort(ints(values), kind="stable").tolist()
+
+
+@given(LONG, LONG, st.sampled_from(["left", "right"]))
+def test_values_are_looked_up_as_by_numpy(values: list[int], others: list[int], side: str) -> None:
+    ordered = np.sort(ints(others))
+
+    found = places_in(ordered, ints(values), side, never)
+
+    assert found.tolist() == [int(np.searchsorted(ordered, value, side=side)) for value in ints(values)]  # type: ignore[call-overload]  # it is one of the two
+
+
+@given(st.lists(st.none() | st.text(max_size=2), min_size=PART + 1, max_size=10 * PART))
+def test_texts_are_encoded_as_by_arrow(values: list[str | None]) -> None:
+    texts = pa.array(values, pa.string())
+
+    codes, distinct = encoded(texts, never)
+
+    assert distinct.take(codes).to_pylist() == values
+    assert len(distinct.unique()) == len(distinct)
+
+
+@pytest.mark.parametrize("size", [10 * PART, 50 * PART])
+def test_no_more_than_a_part_is_done_between_two_looks(size: int) -> None:
+    values = ints(list(np.random.default_rng(1).permutation(size)))
+    sorting, looking, encoding = Counted(), Counted(), Counted()
+
+    stable_order(values, sorting)
+    places_in(np.sort(values), values, "left", looking)
+    encoded(pa.array(values), encoding)
+
+    assert sorting.looks >= 2 * size / PART
+    assert looking.looks == size / PART
+    assert encoding.looks >= size / PART
+
+
+def test_a_sort_is_ended_between_its_parts() -> None:
+    class EndedError(Exception):
+        pass
+
+    def ended() -> None:
+        raise EndedError
+
+    with pytest.raises(EndedError):
+        stable_order(ints(list(range(2 * PART))), ended)
