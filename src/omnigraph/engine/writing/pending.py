@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.predicates import Inputs, columns_of, pushed
+from omnigraph.engine.predicates import Inputs, columns_of
+from omnigraph.engine.table_filters import pushed
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import REFERENCE, GivenBlobs, blob_names, referring, stored_batches
 from omnigraph.engine.writing.row_filter import holding, ids_where
