@@ -49,11 +49,11 @@ def one_of(column: str, values: pa.Array) -> str:
 
 def has_item(column: str, value: pa.Scalar) -> str:
     """Return the filter for rows whose list holds a value, which is neither null nor NaN."""
-    zeros = [pa.scalar(zero, value.type) for zero in (-0.0, 0.0)]
-    is_zero = pa.types.is_floating(value.type) and value.as_py() == 0.0
+    items = [value]
+    if pa.types.is_floating(value.type) and value.as_py() == 0.0:
+        items = [pa.scalar(zero, value.type) for zero in (-0.0, 0.0)]
     # An index of labels is only asked for literals of exactly the type of its items.
-    found = [f"array_has({_name(column)}, {_typed(item)})" for item in (zeros if is_zero else [value])]
-    return any_of(found)
+    return any_of([f"array_has({_name(column)}, {_typed(item)})" for item in items])
 
 
 def is_null(column: str) -> str:

@@ -32,9 +32,9 @@ from omnigraph.storage.plain_arrays import filled, truths
 _FEW_KEYS = 256
 """For fewer than one row in so many, the table's index is asked, and the column not read."""
 _SELECTIVE, _SELECTIVE_WITHOUT_ROOM = 0.1, 0.25
-"""An index that lets a larger share of rows pass is not asked; nor, where the column has no room in memory and would be
-read each time, one that lets the larger share pass. Measured on 300,000 integers that are not in memory: from a fifth on
-it reads more bytes than the column has, and long before that it takes more time."""
+"""An index that lets a larger share of rows pass is not asked. The second is for a column that has no room in memory,
+and would be read each time. Measured on 300,000 integers that are not in memory: from a fifth on an index reads more
+bytes than the column has, and long before that it takes more time."""
 _ONE_BY_ONE = 16
 _BULK = 4
 """For more than one row in so many, going through all ids is faster than looking for each."""
