@@ -19,6 +19,8 @@ from omnigraph.schema.types import Scalar, ValueType, is_text
 from omnigraph.storage.index_pages import IndexPages
 from omnigraph.storage.plain_arrays import filled, scalar
 
+_FIRST_BYTES = 6
+"""By so many bytes behind what they share, texts of one page are told apart: they fit into a float."""
 _LAST_PAGE = 0.5
 """How full the last page of a segment is taken for."""
 
@@ -131,11 +133,17 @@ class _Part:
         return rows + sum(float(self._rows[page]) * self._share_below(page, place) for page in begun)
 
     def _share_below(self, page: int, place: float | str) -> float:
-        if isinstance(place, str):
-            return 0.5
         low, high = self._lows[page], self._highs[page]
+        if isinstance(place, str):
+            shared = next((at for at, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+            low, high, place = (_fraction(text[shared:]) for text in (low, high, place))
         share = (place - low) / (high - low) if math.isfinite(high - low) and high > low else 0.5
         return min(max(share, 0.0), 1.0)
+
+
+def _fraction(text: str) -> float:
+    """Return a number between 0 and 1 in the order of texts, by their first bytes."""
+    return int.from_bytes(text.encode()[:_FIRST_BYTES].ljust(_FIRST_BYTES, b"\0"), "big") / 256**_FIRST_BYTES
 
 
 def _ends(lows: pa.Array, highs: pa.Array, is_text: bool) -> tuple[list[Any], list[Any]]:
