@@ -23,7 +23,7 @@ class WantedIndex:
     column: str
     kind: str
     is_consulted: bool
-    """Whether queries or the checks of writes ask it."""
+    """Whether queries or the checks of writes ask it; full text and vectors are for other tools."""
 
 
 def wanted_indexes(type_: AnyType) -> tuple[WantedIndex, ...]:
