@@ -157,12 +157,8 @@ def bounds(value: Value, type_: Scalar) -> tuple[Value, Value] | None:
 
 def _float_bounds(value: float, type_: Scalar) -> tuple[float, float]:
     kind = np.float32 if type_ is Scalar.F32 else np.float64
-    try:
-        exact = float(value)
-    except OverflowError:  # an integer beyond all floats
-        exact = math.copysign(math.inf, value)
     with np.errstate(over="ignore"):
-        near = kind(exact)
+        near = kind(value)
     own = float(near)
     if own == value:
         return own, own

@@ -28,7 +28,7 @@ _LAST_PAGE = 0.5
 def order_number(value: Value, type_: ValueType) -> float | None:
     """Return the number by which a value of a column lies between others; None for texts, and what is no value."""
     if isinstance(value, int | float):
-        return None if math.isnan(value) else _as_float(value)
+        return None if math.isnan(value) else float(value)
     if value is None or not isinstance(type_, Scalar) or type_ not in (Scalar.DATE, Scalar.DATETIME):
         return None
     return float(scalar(value, arrow_type(type_)).value)
@@ -41,13 +41,6 @@ def order_numbers(values: pa.Array) -> NDArray[np.float64]:
     elif pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
     return np.array(filled(values.cast(pa.float64(), safe=False), math.nan))
-
-
-def _as_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 class Histogram:
