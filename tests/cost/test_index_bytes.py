@@ -126,7 +126,14 @@ def test_the_plan_names_the_index_and_expects_few_rows_before_and_after(stored: 
 
 
 @pytest.mark.parametrize(
-    "predicate", ["$p.u64 > 20000", '$p.date < date("2100-01-01")', "$p.i32 != 3", "$p.bool = false"]
+    "predicate",
+    [
+        "$p.u64 > 20000",
+        '$p.date < date("2100-01-01")',
+        "$p.i32 != 3",
+        "$p.bool = false",
+        '$p.i32 > 20000  $p.string contains "77"  $p.string contains "78"  $p.string contains "79"',
+    ],
 )
 def test_a_question_that_many_rows_answer_reads_the_column(stored: str, predicate: str) -> None:
     explained = cold(stored).explain(question(predicate)).text

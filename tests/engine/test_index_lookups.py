@@ -141,8 +141,9 @@ class Graph:
             scalar_kind = "BITMAP" if type_ is Scalar.BOOL else "BTREE"
             self.index_one(name, "LABEL_LIST" if isinstance(type_, ListOf) else scalar_kind)
 
-    def index_one(self, name: str, kind: str = "BTREE") -> None:
-        moves = (Move(table_key=KEY, staged=stage_index(self.view().tables.table(KEY), name, kind, f"{name}_index")),)
+    def index_one(self, name: str, kind: str = "BTREE", fragments: list[int] | None = None) -> None:
+        staged = stage_index(self.view().tables.table(KEY), name, kind, f"{name}_index", fragments=fragments)
+        moves = (Move(table_key=KEY, staged=staged),)
         plan = CommitPlan(base=self.session.head(), operation="x", actor="test", moves=moves)
         publish(self.session.log, self.session.handles, plan)
 
@@ -281,3 +282,52 @@ def test_zeros_of_both_signs_are_equal_where_a_page_of_an_index_ends(tmp_path: P
             for zero in (0.0, -0.0):
                 found = rows.where(compare(own, op, const(zero, type_)), INPUTS)
                 assert found.tolist() == np.flatnonzero(is_true(values, 0.0)).tolist(), (op, zero)
+
+
+def numbered(root: Path, parts: list[np.ndarray]) -> Graph:
+    """A graph of numbers, each part with a segment of the index of its own."""
+    session = create(str(root / "g"), Source("node P { x: I64? @index }"), actor="t", runtime=runtime())
+    graph = Graph(session, Random())
+    schema = arrow_schema(graph.view().type("P"))
+    for numbers in parts:
+        ids = [f"{number}" for number in range(graph.made, graph.made + len(numbers))]
+        graph.made += len(numbers)
+        write(session, KEY, append=pa.Table.from_pydict({"id": ids, "x": numbers}, schema))
+        graph.index_one("x", fragments=[graph.view().tables.table(KEY).fragments()[-1].number])
+    return graph
+
+
+def test_an_estimate_comes_from_all_segments_of_an_index(tmp_path: Path) -> None:
+    view = numbered(tmp_path, [np.arange(10_000), np.arange(10_000, 30_000)]).view()
+    own = Prop(variable="p", name="x", type=Scalar.I64, nullable=True, origin=NOWHERE)
+
+    with as_if_large():
+        rows = by_index(view)
+        shares = [rows.estimate(compare(own, ">=", const(bound, Scalar.I64)), INPUTS) / 30_000 for bound in (0, 10_000)]
+        found = rows.where(compare(own, ">=", const(29_000, Scalar.I64)), INPUTS)
+
+    assert shares == pytest.approx([1.0, 2 / 3], abs=0.05)
+    assert found.tolist() == list(range(29_000, 30_000))
+    assert not rows.is_resident("x")
+
+
+def test_an_estimate_is_the_same_whatever_is_in_memory(tmp_path: Path) -> None:
+    view = numbered(tmp_path, [np.random.default_rng(1).permutation(10_000)]).view()
+    predicate = compare(
+        Prop(variable="p", name="x", type=Scalar.I64, nullable=True, origin=NOWHERE), "<", const(900, Scalar.I64)
+    )
+
+    with as_if_large():
+        cold, warm = by_index(view), by_column_x(view)
+        estimates = [rows.estimate(predicate, INPUTS) for rows in (cold, warm, cold)]
+        accesses = [rows.access(predicate, INPUTS) for rows in (cold, warm)]
+
+    assert len(set(estimates)) == 1
+    assert estimates[0] == pytest.approx(900, rel=0.1)
+    assert accesses == ["index x_index", "index x_index"]
+
+
+def by_column_x(view: View) -> TableRows:
+    rows = ReadCache(Options()).rows(view, view.type("P"))
+    rows.whole("x")
+    return rows

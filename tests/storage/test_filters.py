@@ -43,6 +43,8 @@ def test_each_value_finds_its_own_row_alone(type_: pa.DataType, tmp_path: Path) 
         }
     )
     dataset = lance.write_dataset(rows, str(tmp_path / "t.lance"))
+    dataset.create_scalar_index("x y", "BITMAP" if type_ == pa.bool_() else "BTREE")
+    dataset.create_scalar_index("group", "LABEL_LIST")
 
     for value in values:
         literal = pa.scalar(value, type_)
@@ -53,7 +55,10 @@ def test_each_value_finds_its_own_row_alone(type_: pa.DataType, tmp_path: Path) 
             filters.has_item("group", literal),
         ]
         for where in asked:
-            assert dataset.to_table(filter=where).column("x y").to_pylist() == [value], where
+            for is_asked in (True, False):
+                scanner = dataset.scanner(columns=["x y"], filter=where, use_scalar_index=is_asked)
+                assert ("ScalarIndexQuery" in scanner.explain_plan(verbose=True)) == is_asked, where
+                assert scanner.to_table().column("x y").to_pylist() == [value], where
     everything = filters.one_of("x y", pa.array(values, type_))
     assert dataset.count_rows(everything) == len(values)
 
