@@ -37,15 +37,12 @@ from upkeep_calls import eager
 from worlds import runtime
 
 DAYS = (date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29), date(9999, 12, 31))
-INSTANTS = tuple(
-    datetime(*parts, tzinfo=UTC)
-    for parts in (
-        (1, 1, 1),
-        (1969, 12, 31, 23, 59, 59, 999_999),
-        (1970, 1, 1),
-        (2024, 2, 29, 12, 0, 0, 1),
-        (9999, 12, 31, 23, 59, 59, 999_999),
-    )
+INSTANTS = (
+    datetime(1, 1, 1, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(2024, 2, 29, 12, 0, 0, 1, tzinfo=UTC),
+    datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
 )
 TEXTS = (
     "",
@@ -200,12 +197,14 @@ def predicates_of(name: str) -> Iterator[Expr]:
         yield from (contains(name, const(value, kind)) for kind, value in others)
         return
     yield null(own)
+    values: list[tuple[Scalar, Any]]
     if isinstance(type_, EnumOf) or type_ is Scalar.STRING:
         values = [(Scalar.STRING, text) for text in (*TEXTS, *COLOR.values, "re")]
         yield from (StartsWith(text=own, prefix=const(text), origin=NOWHERE) for _, text in values)
-    elif type_.is_numeric:
+    elif isinstance(type_, Scalar) and type_.is_numeric:
         values = list(NUMBERS)
     else:
+        assert isinstance(type_, Scalar)
         values = [(type_, value) for value in VALUES[type_]]
     for op in PYTHON_OPS:
         yield from (compare(own, op, const(value, kind)) for kind, value in values)
@@ -242,14 +241,13 @@ def test_indexes_of_several_columns_are_asked_together(states: dict[str, View]) 
         rows = by_index(view)
         for _ in range(60):
             terms = random.sample(every, 3)
-            predicate = random.choice(
-                [
-                    both(*terms),
-                    either(*terms),
-                    both(either(*terms[:2]), no(terms[2])),
-                    either(both(*terms[:2]), terms[2]),
-                ]
-            )
+            shapes: list[Expr] = [
+                both(*terms),
+                either(*terms),
+                both(either(*terms[:2]), no(terms[2])),
+                either(both(*terms[:2]), terms[2]),
+            ]
+            predicate = random.choice(shapes)
             assert rows.where(predicate, INPUTS).tolist() == plain.where(predicate, INPUTS).tolist(), predicate
 
 
@@ -282,6 +280,17 @@ def test_zeros_of_both_signs_are_equal_where_a_page_of_an_index_ends(tmp_path: P
             for zero in (0.0, -0.0):
                 found = rows.where(compare(own, op, const(zero, type_)), INPUTS)
                 assert found.tolist() == np.flatnonzero(is_true(values, 0.0)).tolist(), (op, zero)
+
+
+@pytest.mark.parametrize("name", ["f32s", "f64s"])
+def test_zeros_of_both_signs_are_equal_in_lists(states: dict[str, View], name: str) -> None:
+    lists = by_column(states["indexed"]).whole(name).to_pylist()
+    expected = [at for at, items in enumerate(lists) if items is not None and 0.0 in items]
+
+    with as_if_large():
+        for zero in (0.0, -0.0):
+            found = by_index(states["indexed"]).where(contains(name, const(zero, Scalar.F64)), INPUTS)
+            assert found.tolist() == expected
 
 
 def numbered(root: Path, parts: list[np.ndarray]) -> Graph:

@@ -3,8 +3,8 @@
 Lance takes Arrow's expressions too, but can't convert one over unsigned integers, or over a table that has a list of
 them. Text works for every type and reaches the index of each, with values at the bounds of their types too: measured.
 
-Lance orders floats by their bits: -0.0 lies below 0.0, which it equals, and a NaN lies beyond the infinities. A filter
-here lets every row pass for which the comparison is true, and of floats also rows with a NaN: the caller asks again.
+To Lance a NaN lies beyond the infinities, so a filter of floats lets such rows pass too, and the caller asks again.
+Zeros of both signs are equal in comparisons, as they should be, but not in lists.
 """
 
 import math
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from datetime import date
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _CASTS = {
     pa.int32(): "INT",
@@ -29,18 +28,11 @@ _SURROGATES = range(0xD800, 0xE000)
 
 def compare(column: str, op: str, value: pa.Scalar) -> str:
     """Return the filter `column op value`, with an operator of SQL; the value is neither null nor NaN."""
-    if pa.types.is_floating(value.type) and value.as_py() == 0.0:
-        if op == "=":
-            return one_of(column, pa.array([0.0], value.type))
-        # The zero that lies on the far side of the other one: a bound that leaves none of both out.
-        value = pa.scalar(-0.0 if op in (">", ">=") else 0.0, value.type)
     return f"{_name(column)} {op} {_literal(value)}"
 
 
 def one_of(column: str, values: pa.Array) -> str:
     """Return the filter for rows whose value is one of these; there is at least one, and none is null or NaN."""
-    if pa.types.is_floating(values.type) and pc.any(pc.equal(values, 0.0)).as_py():
-        values = pa.concat_arrays([values, pa.array([-0.0, 0.0], values.type)])
     literals = dict.fromkeys(map(_literal, values))
     if len(literals) == 1:
         return f"{_name(column)} = {next(iter(literals))}"

@@ -52,7 +52,7 @@ class Histogram:
         nulls = sum(int(pages.nulls.sum()) for pages in segments)
         self._rows = max(nulls + sum(part.total for part in self._parts), 1.0)
         self.nulls = nulls / self._rows
-        self.distinct = max(sum(part.distinct for part in self._parts), 1.0)
+        self.distinct: float = max(sum(part.distinct for part in self._parts), 1.0)
 
     @property
     def nbytes(self) -> int:
@@ -96,7 +96,7 @@ class _Part:
         self._values = [self._values_in(page) for page in range(len(self._rows))]
         """About how many different values each page has."""
         shared = sum(high == low for high, low in zip(self._highs, self._lows[1:], strict=False))
-        self.distinct = max(sum(self._values) - shared, 0.0)
+        self.distinct: float = max(sum(self._values) - shared, 0.0)
         self._before = np.concatenate([[0.0], np.cumsum(self._rows)])
 
     @property
@@ -130,13 +130,14 @@ class _Part:
         if isinstance(place, str):
             shared = next((at for at, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
             low, high, place = (_fraction(text[shared:]) for text in (low, high, place))
-        share = (place - low) / (high - low) if math.isfinite(high - low) and high > low else 0.5
+        share: float = (place - low) / (high - low) if math.isfinite(high - low) and high > low else 0.5
         return min(max(share, 0.0), 1.0)
 
 
 def _fraction(text: str) -> float:
     """Return a number between 0 and 1 in the order of texts, by their first bytes."""
-    return int.from_bytes(text.encode()[:_FIRST_BYTES].ljust(_FIRST_BYTES, b"\0"), "big") / 256**_FIRST_BYTES
+    begin = text.encode()[:_FIRST_BYTES].ljust(_FIRST_BYTES, b"\0")
+    return float(int.from_bytes(begin, "big")) / 256.0**_FIRST_BYTES
 
 
 def _ends(lows: pa.Array, highs: pa.Array, is_text: bool) -> tuple[list[Any], list[Any]]:
