@@ -16,6 +16,7 @@ LARGE: dict[str, float] = {
     "tables.column_costs._LIGHT_BYTES": 0,
     "tables.column_costs._MANY_QUESTIONS": 1,
     "tables.column_costs._SMALL_ROWS": 0,
+    "tables.column_costs._TINY_ROWS": 0,
     "tables.statistics.SAMPLED": 2,
     "tables.statistics._COMMON": 1,
     "planning.cost.LOOKUP_SHARE": 1.0,
@@ -81,6 +82,7 @@ LARGE: dict[str, float] = {
     "tables.table_rows._FEW_KEYS": 1,
     "tables.table_rows._ONE_BY_ONE": 1,
     "tables.table_rows._SELECTIVE": 1.1,
+    "tables.table_rows._SELECTIVE_WITHOUT_ROOM": 1.1,
 }
 """Limits of `omnigraph.engine`, by module and name, and values so low that every graph is beyond them."""
 

@@ -153,6 +153,15 @@ def test_an_index_is_used_for_a_column_that_is_not_in_memory(worlds: list[World]
     assert small.way(predicate, INPUTS) == "column in memory"
 
 
+def test_alternatives_ask_indexes_only_if_each_has_one(worlds: list[World]) -> None:
+    rows = rows_of(worlds[7].session, cache=ReadCache(Options(cache_bytes=0)))
+    indexed, other = compare(prop("code"), "=", const("nobody")), compare(prop("age"), "=", const(77))
+
+    assert rows.way(either(indexed, compare(prop("rank"), "=", const(77))), INPUTS) == "index code_index"
+    assert rows.way(either(indexed, other), INPUTS) == "scan"
+    assert rows.way(both(either(indexed, other), indexed), INPUTS) == "index code_index"
+
+
 def test_an_index_that_most_rows_pass_is_not_used(worlds: list[World]) -> None:
     predicate = compare(prop("code"), "!=", const("red"))
     rows = rows_of(worlds[7].session, cache=ReadCache(Options(cache_bytes=0)))

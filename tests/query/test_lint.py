@@ -141,6 +141,7 @@ def test_an_equality_that_no_index_answers(clauses: str, marked: str) -> None:
         "$p: Person not $p.age = 3",
         "$p: Person $p.seen is null",
         "$p: Person $q: Person $p.age = $q.age",
+        '$p: Person ($p.age = 3 or $p.name contains "x")',
     ],
 )
 def test_what_an_index_answers_or_could_not_answer_is_fine(clauses: str) -> None:

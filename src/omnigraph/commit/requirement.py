@@ -204,12 +204,14 @@ Requirement: TypeAlias = (
 
 def rows_holding(table: Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
     """The rows (`id` and the columns) that hold one of the value groups; -0.0 and 0.0 are one value."""
-    names, first = list(dict.fromkeys([ID, *columns])), columns[0]
+    names = list(dict.fromkeys([ID, *columns]))
     typed = pa.table({name: values.column(name).cast(table.schema.field(name).type) for name in columns})
     wanted = normalised(typed).group_by(list(columns)).aggregate([])
-    keys = wanted.column(first).combine_chunks().unique()
-    is_pushed = keys.type in _COMPARED_ALIKE and len(keys) <= MAX_PUSHED_KEYS
-    rows = table.matching(first, keys, names) if is_pushed else table.scan(names)
+    # Of the members of a group, a truth value tells the fewest rows apart.
+    asked = min(columns, key=lambda name: pa.types.is_boolean(wanted.schema.field(name).type))
+    keys = wanted.column(asked).combine_chunks().unique()
+    is_pushed = len(keys) <= MAX_PUSHED_KEYS and not _has_nan(keys)
+    rows = table.matching(asked, keys, names) if is_pushed else table.scan(names)
     return normalised(rows).join(wanted, list(columns), join_type="left semi")
 
 
@@ -221,8 +223,9 @@ def normalised(rows: pa.Table) -> pa.Table:
     return rows
 
 
-_COMPARED_ALIKE = (pa.string(), pa.int32(), pa.int64())
-"""Types that Lance compares as we do, in a filter that it can be handed."""
+def _has_nan(keys: pa.Array) -> bool:
+    """Return whether one of the keys is no number: it is a value like others here, and no filter finds it."""
+    return pa.types.is_floating(keys.type) and bool(pc.any(pc.is_nan(keys)).as_py())
 
 
 def _without(rows: pa.Table, ids: Keys) -> pa.Table:

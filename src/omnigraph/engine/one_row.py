@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from omnigraph.engine.differences import Differences, Updated, updated_rows
 from omnigraph.engine.row_places import Fills, Piece, differing_places, offsets_in, rows_at
 from omnigraph.schema.arrow import ID
+from omnigraph.storage import filters
 from omnigraph.storage.column_sets import Positions
 from omnigraph.storage.dataset import ADDRESS, ROW_NUMBER, Fragment, Table
 
@@ -100,7 +101,9 @@ def _moved(before: Table, after: Table, row_id: str, spot: Spot) -> Spot | None:
 def _in_piece(table: Table, piece: Piece, row_id: str) -> Spot | None:
     """Where a row lies, if it is one of a piece."""
     if piece.count > READ_IDS:
-        found = table.batches([ID], pc.field(ID) == row_id, fragments=[piece.fragment], with_address=True)
+        found = table.batches(
+            [ID], filters.compare(ID, "=", pa.scalar(row_id)), fragments=[piece.fragment], with_address=True
+        )
         return _spot(table, pa.Table.from_batches(batches)) if (batches := list(found)) else None
     places = next(piece.slices(piece.count))
     at = pc.index(rows_at(table, places, [ID]).column(ID), row_id).as_py()

@@ -4,11 +4,10 @@ Numbers compare exactly whatever their types: nothing is rounded first. One exce
 as an F32, as it would be if it was stored there.
 """
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias, assert_never, cast
+from typing import Protocol, TypeAlias, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,14 +51,6 @@ _ARROW_OPS: dict[Op, Callable[[Operand, Operand], Operand]] = {
     Op.LE: pc.less_equal,
     Op.GT: pc.greater,
     Op.GE: pc.greater_equal,
-}
-_PYTHON_OPS: dict[Op, Callable[..., bool]] = {
-    Op.EQ: operator.eq,
-    Op.NE: operator.ne,
-    Op.LT: operator.lt,
-    Op.LE: operator.le,
-    Op.GT: operator.gt,
-    Op.GE: operator.ge,
 }
 _SMALL = (Scalar.I32, Scalar.U32)
 """Integers that both I64 and F64 hold exactly."""
@@ -196,72 +187,6 @@ def _operand(expr: Expr, values: Values, inputs: Inputs) -> Operand:
             return values.matches(expr)
         case _:
             raise AssertionError(f"a {type(expr).__name__} can't stand in a predicate")
-
-
-# --- pushed into the table -------------------------------------------------------------------------
-
-_PUSHED = (Scalar.STRING, Scalar.I32, Scalar.I64)
-"""Types that a table compares exactly as we do. Floats are not: there -0.0 and 0.0 differ."""
-MAX_PUSHED_VALUES = 4_096
-
-
-def pushed(predicate: Expr, inputs: Inputs) -> pc.Expression | None:
-    """A filter that every row of `holding` passes, to read fewer rows; None when no part of it can be told.
-
-    It lets others pass too: the predicate itself is asked of what was read.
-    """
-    match predicate:
-        case And(terms=terms):
-            found = [part for part in (pushed(term, inputs) for term in terms) if part is not None]
-            return _folded(found, operator.and_) if found else None
-        case Or(terms=terms):
-            parts = [pushed(term, inputs) for term in terms]
-            known = [part for part in parts if part is not None]
-            return _folded(known, operator.or_) if len(known) == len(parts) else None
-        case Compare(op=op, left=Prop() | Identity() as column, right=Const() | ParamRef() as value):
-            return _pushed_comparison(op, column, value, inputs)
-        case Compare(op=op, left=Const() | ParamRef() as value, right=Prop() | Identity() as column):
-            return _pushed_comparison(op.mirrored, column, value, inputs)
-        case In(element=Prop() | Identity() as column, collection=Const() | ParamRef() as value):
-            items = inputs.value(value)
-            wanted = _pushable(column.type)
-            if not isinstance(items, tuple | list) or not isinstance(value.type, ListOf) or wanted is None:
-                return None
-            if _pushable(value.type.element) is not wanted or not 0 < len(items) <= MAX_PUSHED_VALUES:
-                return None
-            return pc.field(column_of(column)).isin(pa.array(items, arrow_type(wanted)))
-        case _:
-            return None
-
-
-def _folded(
-    parts: list[pc.Expression], combine: Callable[[pc.Expression, pc.Expression], pc.Expression]
-) -> pc.Expression:
-    """One expression of all parts, as flat a tree as can be: deep ones are dangerous to hand on."""
-    while len(parts) > 1:
-        pairs = [combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
-        parts = pairs + parts[len(pairs) * 2 :]
-    return parts[0]
-
-
-def _pushable(type_: ValueType) -> Scalar | None:
-    if isinstance(type_, EnumOf):
-        return Scalar.STRING
-    return type_ if isinstance(type_, Scalar) and type_ in _PUSHED else None
-
-
-def is_pushable(type_: ValueType) -> bool:
-    """Whether a table's own filter, and so an index, compares values of this type exactly as we do."""
-    return _pushable(type_) is not None
-
-
-def _pushed_comparison(op: Op, column: RowValue, value: Const | ParamRef, inputs: Inputs) -> pc.Expression | None:
-    wanted = _pushable(column.type)
-    given = inputs.value(value)
-    if wanted is None or given is None or _pushable(value.type) is not wanted:
-        return None
-    field, literal = pc.field(column_of(column)), scalar(given, arrow_type(wanted))
-    return cast("pc.Expression", _PYTHON_OPS[op](field, literal))  # an Expression overloads the operators
 
 
 # --- single operators --------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class UpkeepVerbs:
         Args:
             types: Only these types; without, all.
             all_indexes: Also build indexes that are declared and that no query asks, for other tools that read the
-                tables: full text, vectors, lists, and numbers that are not signed integers.
+                tables: full text and vectors.
             dry_run: Only tell what is worth doing, as `due` of the result; nothing is written.
             engine: `local` works in this process; `spark` compacts and builds large indexes on Spark's executors.
             master: Where Spark runs, such as `local[4]` or `spark://host:7077`, if not where it runs anyway.

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, takewhile
 from typing import Literal, TypeAlias
 
-import pyarrow.compute as pc
-
 from omnigraph.commit.floor import collected_of
 from omnigraph.commit.going_back import OPERATION as REPAIR
 from omnigraph.commit.manifest_log import Head
@@ -33,6 +31,7 @@ from omnigraph.policy import Action
 from omnigraph.schema.aliases import renumbered
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.storage import filters
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.handles import PinUnreadableError
 
@@ -332,7 +331,7 @@ class _Walk:
         """An id of the newest state that was likely meant."""
         if self._newest is None or not self._id:
             return None
-        begins_alike = pc.starts_with(pc.field(ID), self._id[0])
+        begins_alike = filters.starts_with(ID, self._id[0])
         return closest(self._id, self._newest.scan([ID], begins_alike, limit=NEAR_IDS).column(ID).to_pylist())
 
     def _version(self, commit: Commit, old: _Side, new: _Side) -> EntityVersion | None:

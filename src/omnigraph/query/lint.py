@@ -12,11 +12,15 @@ from omnigraph.query.expr import (
     Const,
     EntityType,
     Expr,
+    Identity,
+    In,
+    IsNull,
     Now,
     Op,
     Or,
     ParamRef,
     Prop,
+    StartsWith,
     conjuncts,
     variables,
 )
@@ -24,6 +28,10 @@ from omnigraph.query.ir import BoundQuery, Pattern, ReadQuery
 from omnigraph.query.mutation_ir import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import listed
+from omnigraph.schema.types import EnumOf, Scalar
+
+_MANY_VALUES = 10
+"""An enum of fewer values has each of them in more than a tenth of the rows, on average: no index is asked then."""
 
 
 def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog) -> tuple[Diagnostic, ...]:
@@ -130,9 +138,10 @@ class _Parts:
 
 
 def _unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
-    """Equalities with a literal, a parameter or `now()` that no index, key or uniqueness answers.
+    """Equalities with a literal, a parameter or `now()` that no index, key or uniqueness answers, and an index would.
 
-    Those under a `not` are left out: an index does not help there.
+    An index does not help under a `not`, beside an alternative that none can answer, or where there are so few values
+    that each one is what many rows have.
     """
     match plan:
         case ReadQuery():
@@ -156,6 +165,8 @@ def _unindexed_in_pattern(pattern: Pattern, outside: dict[str, EntityType], cata
 
 def _unindexed_in(expr: Expr, types: dict[str, EntityType], catalog: Catalog) -> Iterator[Diagnostic]:
     match expr:
+        case Or() if not _could_ask_indexes(expr):
+            return
         case And() | Or():
             for term in expr.terms:
                 yield from _unindexed_in(term, types, catalog)
@@ -172,9 +183,42 @@ def _unindexed_equality(
 ) -> Iterator[Diagnostic]:
     declared = catalog.type(types[prop.variable].name)
     is_null = isinstance(other, Const) and other.value is None
-    if declared is not None and not is_null and not _has_index(declared, prop.name):
+    if declared is not None and not is_null and _is_selective(prop) and not _has_index(declared, prop.name):
         message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
         yield Diagnostic("L204", prop.origin, message, f"add `@index({prop.name})` to `{declared.name}`")
+
+
+def _could_ask_indexes(expr: Or) -> bool:
+    """Return whether indexes could answer every alternative: one that reads all rows is enough to read them."""
+    return len(variables(expr)) == 1 and all(map(_could_ask_index, expr.terms))
+
+
+def _could_ask_index(expr: Expr) -> bool:
+    match expr:
+        case And(terms=terms):
+            return any(map(_could_ask_index, terms))
+        case Or(terms=terms):
+            return all(map(_could_ask_index, terms))
+        case Compare(op=op, left=left, right=right):
+            kinds = (isinstance(left, Prop | Identity), isinstance(right, Prop | Identity))
+            return op is not Op.NE and kinds.count(True) == 1
+        case In() | StartsWith():
+            return True
+        case IsNull(negated=negated):
+            return not negated
+        case _:
+            return False
+
+
+def _is_selective(prop: Prop) -> bool:
+    """Return whether one value is likely to be that of few rows, so that its index is asked."""
+    match prop.type:
+        case Scalar.BOOL:
+            return False
+        case EnumOf(values=values):
+            return len(values) >= _MANY_VALUES
+        case _:
+            return True
 
 
 def _has_index(declared: AnyType, name: str) -> bool:

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from omnigraph.commit.records import Snapshot
-from omnigraph.engine.predicates import Inputs, columns_of, pushed
+from omnigraph.engine.predicates import Inputs, columns_of
+from omnigraph.engine.table_filters import pushed
 from omnigraph.engine.writing.blobs import GivenBlobs, referring, stored_batches
 from omnigraph.engine.writing.row_filter import holding
 from omnigraph.lang.diagnostics import SourceError
@@ -183,7 +184,7 @@ def _parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
     return pa.array(found)
 
 
-def _stored_rows(scan: Scan, table: Table, piece: Piece, where: pc.Expression | None) -> Iterator[pa.Table]:
+def _stored_rows(scan: Scan, table: Table, piece: Piece, where: str | None) -> Iterator[pa.Table]:
     asked = [] if scan.where is None else columns_of(scan.where)
     with_blobs = has_blobs(scan)
     own = arrow_schema(_narrowed(scan)).names if with_blobs else []

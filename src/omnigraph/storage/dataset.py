@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import lance
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.storage import filters
 from omnigraph.storage.addresses import Places
 from omnigraph.storage.column_sets import Positions
 from omnigraph.storage.deletions import DeletionsError, offsets_in, others_of
@@ -43,6 +44,8 @@ class IndexCoverage:
     kind: str
     covered_fragments: int
     fragments: int
+    segments: tuple[str, ...] = field(default=(), compare=False)
+    """The uuids of its parts: files that never change."""
 
     @property
     def is_complete(self) -> bool:
@@ -108,7 +111,7 @@ class Table:
         """The columns."""
         return self.handles.open(self.path, self.version).schema
 
-    def count(self, where: pc.Expression | None = None) -> int:
+    def count(self, where: str | None = None) -> int:
         """How many rows there are, or match; without a filter this needs no request."""
         dataset = self.handles.open(self.path, self.version)
         with self._reading():
@@ -125,12 +128,12 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | str | None = None,
+        where: str | None = None,
         limit: int | None = None,
         *,
         with_address: bool = False,
     ) -> pa.Table:
-        """The matching rows, filter pushed into Lance; as text it may be of an address, or of a row's number."""
+        """The matching rows, filter pushed into Lance; it may be of an address, or of a row's number."""
         dataset = self.handles.open(self.path, self.version)
         with self._reading():
             reader = dataset.scanner(
@@ -151,7 +154,7 @@ class Table:
     def batches(  # noqa: PLR0913 - what is read, and how, all by name but the first two
         self,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: str | None = None,
         *,
         batch_rows: int | None = None,
         ahead: int | None = None,
@@ -168,7 +171,7 @@ class Table:
         description, or `with_blobs` its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
-        with read_errors(self.path, self.version, self.handles.explain):
+        with self._reading():
             # Not `to_batches` of the dataset itself: it takes any argument, and does nothing with `fragments`.
             for batch in dataset.scanner(
                 columns=None if columns is None else list(columns),
@@ -228,8 +231,10 @@ class Table:
     ) -> pa.Table:
         """The rows whose `column` is one of `keys`: by index where one covers, else by one scan of the column."""
         wanted = keys.unique().drop_null() if isinstance(keys, pa.Array) else pa.array(sorted(set(keys)), pa.string())
+        if not len(wanted):
+            return self.scan(columns, limit=0, with_address=with_address)
         if len(wanted) <= MAX_PUSHED_KEYS:
-            return self.scan(columns, pc.field(column).isin(wanted), with_address=with_address)
+            return self.scan(columns, filters.one_of(column, wanted), with_address=with_address)
         dataset = self.handles.open(self.path, self.version)
         names = list(dict.fromkeys([*columns, column]))
         parts, held = [], 0
@@ -334,7 +339,8 @@ class Table:
         for index in indexes:
             covered = {number for segment in index.segments for number in segment.fragment_ids} & fragments
             columns = tuple(index.field_names)
-            found.append(IndexCoverage(index.name, columns, index.index_type, len(covered), len(fragments)))
+            segments = tuple(sorted(str(segment.uuid) for segment in index.segments))
+            found.append(IndexCoverage(index.name, columns, index.index_type, len(covered), len(fragments), segments))
         return tuple(sorted(found, key=lambda index: index.name))
 
     def watched(self, watch: Watch) -> "Table":

@@ -9,7 +9,6 @@ from typing import TypeAlias
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.lance_filters import correct_filters
 from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of, store_failure
 from omnigraph.storage.store import Store
 
@@ -90,7 +89,6 @@ class Handles:
     """Pinned Lance datasets by (path, version). Versions are immutable, so a cached handle is never stale."""
 
     def __init__(self, store: Store) -> None:
-        correct_filters()
         self.store = store
         self.explain: Explain = lambda error: error
         """Asked when a version can't be read, before that is told."""

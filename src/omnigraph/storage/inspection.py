@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lance.file import LanceFileReader
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage import filters
 from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
@@ -305,18 +306,15 @@ def _blob_ends(table: Table, column: str) -> dict[tuple[int, int], int]:
 
 def found_by_index(table: Table, column: str, values: pa.Array) -> tuple[Addresses, Addresses]:
     """Where the rows lie that hold one of the values, as the index says and as a scan of the column says."""
-    if pa.types.is_unsigned_integer(values.type):  # Lance takes these as text only
-        return _both_ways(table, column, f"`{column}` in ({', '.join(map(str, values.to_pylist()))})")
-    return _both_ways(table, column, pc.field(column).isin(values))
+    return _both_ways(table, column, filters.one_of(column, values))
 
 
-def found_by_label(table: Table, column: str, label: str) -> tuple[Addresses, Addresses]:
-    """The same of the rows whose lists hold a text."""
-    quoted = label.replace("'", "''")
-    return _both_ways(table, column, f"array_has(`{column}`, '{quoted}')")
+def found_by_label(table: Table, column: str, label: pa.Scalar) -> tuple[Addresses, Addresses]:
+    """The same of the rows whose lists hold a value."""
+    return _both_ways(table, column, filters.has_item(column, label))
 
 
-def _both_ways(table: Table, column: str, where: pc.Expression | str) -> tuple[Addresses, Addresses]:
+def _both_ways(table: Table, column: str, where: str) -> tuple[Addresses, Addresses]:
     found = [
         _asked_of(table, column, filter=where, use_scalar_index=is_asked)[ADDRESS].to_numpy()
         for is_asked in (True, False)

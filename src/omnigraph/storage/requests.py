@@ -1,5 +1,6 @@
 """Counting what Lance asks of the object store, by target."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,11 @@ from omnigraph.telemetry import Telemetry
 
 _REQUESTS = "lance_object_store_requests_total"
 _state = {"registered": False}
+_lock = threading.Lock()
+_open: list[tuple[Telemetry, str]] = []
+"""The blocks that requests are attributed to, in the order in which they were begun."""
+_attributed: dict[str, int] = {}
+"""Lance's counts when they were last attributed, by operation."""
 
 _DENIED = ("lacked the necessary privileges", "401 Unauthorized", "403 Forbidden", "Permission denied")
 _UNREACHABLE = ("Generic S3 error", "HTTP error", *_DENIED)
@@ -33,17 +39,34 @@ def _totals() -> dict[str, int]:
 def counted(telemetry: Telemetry, target: str) -> Iterator[None]:
     """Attribute to `target` what Lance requests inside the block; free unless somebody counts.
 
-    Lance's counters are those of the process, so counts are exact only while one operation runs at a time.
+    Blocks may overlap, as those of scans do that are read by turns. Each request is attributed once: to the block that
+    was begun last of those that are open. Lance's counters are those of the process, so counts are exact only while one
+    operation runs at a time.
     """
     if not telemetry.is_listening:
         yield
         return
-    before = _totals()
+    block = (telemetry, target)
+    with _lock:
+        _attribute()
+        _open.append(block)
     try:
         yield
     finally:
-        for operation, count in _totals().items():
-            telemetry.record(target, operation, count - before.get(operation, 0))
+        with _lock:
+            _attribute()
+            place = next(place for place, one in enumerate(_open) if one is block)
+            del _open[place]
+
+
+def _attribute() -> None:
+    """Record what was requested since this was last called, for the innermost of the open blocks, if there is one."""
+    now = _totals()
+    if _open:
+        telemetry, target = _open[-1]
+        for operation, count in now.items():
+            telemetry.record(target, operation, count - _attributed.get(operation, 0))
+    _attributed.update(now)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class Reshaped(Table):
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | str | None = None,
+        where: str | None = None,
         limit: int | None = None,
         *,
         with_address: bool = False,

@@ -13,6 +13,8 @@ _SHARE_OF_CACHE = 4
 """The most of the memory for reads that one column may take."""
 _ROWS_PER_TAKE, _ROWS_PER_TAKEN = 16_384, 16
 """Reading some rows by themselves costs about as much as so many rows of a scan, and so many for each of them."""
+_TINY_ROWS = 16_384
+"""Up to so many rows, a column costs no more requests than an index, and hardly more bytes; maintenance builds none."""
 _SMALL_ROWS, _QUESTIONS = 262_144, 4
 """A structure over a column pays at once for a small table, and for others at so many questions."""
 _MANY_QUESTIONS = 16
@@ -73,9 +75,22 @@ class ColumnCosts:
         return self._has_paid(f"({what})", self._layout.size // _MANY_QUESTIONS + 1)
 
     @property
+    def is_tiny(self) -> bool:
+        """Whether a column is read sooner than an index, also if nothing is in memory."""
+        return self._layout.size <= _TINY_ROWS
+
+    @property
     def is_small(self) -> bool:
-        """Whether one pass over a column is as quick as any index."""
+        """Whether one pass over a column is as quick as any index, once it is in memory."""
         return self._layout.size <= _SMALL_ROWS
+
+    def is_worth_loading(self, what: str) -> bool:
+        """Return whether so many look-ups were noted that the columns of a small table are read instead."""
+        return self.is_small and self._asked.get(f"({what})", 0) >= self._layout.size
+
+    def note_lookup(self, what: str) -> None:
+        """Note that an index was asked where a small table's columns could have been read."""
+        self._has_paid(f"({what})", self._layout.size // _QUESTIONS + 1)
 
     def _has_paid(self, what: str, cost: int) -> bool:
         with self._lock:

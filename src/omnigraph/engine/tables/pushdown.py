@@ -21,11 +21,13 @@ from omnigraph.engine.predicates import (
     columns_of,
     evaluate,
     evaluate_over,
-    pushed,
 )
+from omnigraph.engine.table_filters import pushed
 from omnigraph.engine.tables.quick_compare import quick_compare
+from omnigraph.engine.tables.statistics import LABELS, ORDERED, index_of
 from omnigraph.engine.tables.table_columns import TableColumns
 from omnigraph.query.expr import (
+    And,
     Compare,
     Contains,
     EdgeRef,
@@ -33,6 +35,9 @@ from omnigraph.query.expr import (
     In,
     IsNull,
     NodeRef,
+    Op,
+    Or,
+    Prop,
     StartsWith,
     TextMatch,
 )
@@ -176,9 +181,24 @@ def rows_by_scan(
     return found
 
 
-def pushable(terms: tuple[Expr, ...], inputs: Inputs) -> tuple[str, ...]:
-    """The columns of terms that a table's filter decides as we do: an index on one of them helps."""
-    return tuple(dict.fromkeys(name for term in terms if pushed(term, inputs) is not None for name in columns_of(term)))
+def usable_index(columns: TableColumns, term: Expr, inputs: Inputs) -> str | None:
+    """Return the name of an index by which rows that pass a term are found, without the others; None without one.
+
+    Of alternatives each one needs an index: without it Lance reads every row. What is unequal is nearly everything.
+    """
+    match term:
+        case And(terms=terms):
+            return next((name for one in terms if (name := usable_index(columns, one, inputs)) is not None), None)
+        case Or(terms=terms):
+            names = [usable_index(columns, one, inputs) for one in terms]
+            return None if None in names else names[0]
+        case Compare(op=Op.NE):
+            return None
+        case _ if pushed(term, inputs) is None:
+            return None
+    kinds = LABELS if isinstance(term, In) and isinstance(term.collection, Prop) else ORDERED
+    index = index_of(columns, columns_of(term)[0], kinds)
+    return None if index is None else index.name
 
 
 def _truths(found: Column) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 The same rows always give the same statistics, whatever is in memory and in whichever process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.tables.histogram import Histogram, order_number, order_numbers
 from omnigraph.engine.tables.table_columns import TableColumns
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 from omnigraph.storage.dataset import IndexCoverage
+from omnigraph.storage.index_pages import read_index_pages
 from omnigraph.storage.plain_arrays import numbers
 
 SAMPLED = 4_096
 """Tables of at most so many rows are counted completely; of others so many rows, one from each stretch."""
 _GOLDEN = (5**0.5 - 1) / 2
+BITMAP = ("BITMAP",)
+"""Answers equality, and keeps a set of rows for each value."""
+ORDERED = ("BTREE", *BITMAP)
+"""The kinds of indexes that answer comparisons."""
+LABELS = ("LABELLIST",)
+"""Answers whether a list holds a value, and keeps a set of rows for each."""
 _COMMON, _OFTEN = 64, 4
 """So many values are told apart, each of which the sample has so often at least; or all, of a whole table."""
 
@@ -37,7 +45,8 @@ class Statistics:
     distinct: float
     """About how many different values all rows have."""
     ordered: NDArray[np.float64] | None
-    """Numbers of the sample, ascending; None for a column of anything else."""
+    """Numbers, dates or instants of the sample, ascending; None for a column of anything else."""
+    type: ValueType
 
     @property
     def nbytes(self) -> int:
@@ -49,36 +58,58 @@ class Statistics:
         """The share of rows that have this value."""
         return self.common.get(value, self.others)
 
-    def below(self, value: float, *, or_equal: bool) -> float | None:
-        """The share of rows whose number is less; None where that was not counted."""
-        if self.ordered is None or not len(self.ordered):
+    def below(self, value: Value, *, or_equal: bool) -> float | None:
+        """The share of rows whose value is less; None where that was not counted."""
+        number = order_number(value, self.type)
+        if self.ordered is None or not len(self.ordered) or number is None:
             return None
-        place = np.searchsorted(self.ordered, value, side="right" if or_equal else "left")
+        place = np.searchsorted(self.ordered, number, side="right" if or_equal else "left")
         return float(place) / len(self.ordered) * (1 - self.nulls)
 
 
-def statistics(columns: TableColumns, column: str, type_: ValueType, budget: Budget | None = None) -> Statistics | None:
-    """The statistics of a scalar column that a query with a predicate on it reads as a whole anyway; else None."""
-    if not _is_counted(columns, column, type_):
+def statistics(
+    columns: TableColumns, column: str, type_: ValueType, budget: Budget | None = None
+) -> Statistics | Histogram | None:
+    """Return what the index of a scalar column tells of its values, or else a sample of them.
+
+    None where a sample is not worth its cost: a query with a predicate on the column does not read it as a whole.
+    """
+    if not isinstance(type_, Scalar | EnumOf) or type_ is Scalar.BLOB or not columns.layout.count:
+        return None
+    index = None if columns.costs.is_tiny else index_of(columns, column, ORDERED)
+    if index is not None:
+        return _histogram(columns, index, type_, budget) if index.kind.upper() == "BTREE" else None
+    if not columns.costs.is_light_by_size(column):
         return None
     return columns.derived(
         column, "statistics", lambda: _counted(columns, column, type_, budget), lambda made: made.nbytes, budget
     )
 
 
-def is_ordered(index: IndexCoverage) -> bool:
-    """Whether an index answers comparisons."""
-    return index.kind.upper() in ("BTREE", "BITMAP")
+def index_of(columns: TableColumns, column: str, kinds: Collection[str]) -> IndexCoverage | None:
+    """Return the first index of a column that is of one of these kinds and covers a row."""
+    for index in columns.indexes():
+        if index.columns == (column,) and index.kind.upper() in kinds and index.covered_fragments:
+            return index
+    return None
 
 
-def _is_counted(columns: TableColumns, column: str, type_: ValueType) -> bool:
-    if not isinstance(type_, Scalar | EnumOf) or type_ is Scalar.BLOB or not columns.layout.count:
-        return False
-    if not columns.costs.is_light_by_size(column):
-        return False
-    return columns.costs.is_small or not any(
-        index.columns[0] == column and is_ordered(index) for index in columns.indexes()
+def share_by_index(columns: TableColumns, index: IndexCoverage, where: str, budget: Budget | None) -> float:
+    """Return the share of rows that pass a filter, counted by an index that keeps a set of rows for each value."""
+    count = columns.derived(
+        index.columns[0], f"rows where {where}", lambda: columns.table.count(where), lambda _: 64 + len(where), budget
     )
+    return count / max(columns.layout.count, 1)
+
+
+def _histogram(columns: TableColumns, index: IndexCoverage, type_: ValueType, budget: Budget | None) -> Histogram:
+    """Return the histogram of an index; it stays in memory for as long as versions have these segments."""
+    key = (columns.table.path, "histogram", *index.segments)
+
+    def build() -> Histogram:
+        return Histogram([read_index_pages(columns.table, segment) for segment in index.segments], type_)
+
+    return columns.kept.keep(key, build, lambda made: made.nbytes, budget)
 
 
 def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budget | None) -> Statistics:
@@ -100,10 +131,10 @@ def _counted(columns: TableColumns, column: str, type_: ValueType, budget: Budge
     rest = 1 - nulls - float(times[first].sum()) / len(sample)
     others = max(rest / max(distinct - len(first), 1.0), 1 / count)
     ordered = None
-    if isinstance(type_, Scalar) and type_.is_numeric:
-        ordered = np.sort(numbers(values.cast(pa.float64(), safe=False)))
+    if isinstance(type_, Scalar) and (type_.is_numeric or type_ in (Scalar.DATE, Scalar.DATETIME)):
+        ordered = np.sort(order_numbers(values))
         ordered.flags.writeable = False
-    return Statistics(nulls, dict(common), others, distinct, ordered)
+    return Statistics(nulls, dict(common), others, distinct, ordered, type_)
 
 
 def _places(count: int) -> NDArray[np.int64]:

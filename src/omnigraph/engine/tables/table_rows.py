@@ -17,11 +17,11 @@ from omnigraph.engine.tables.pushdown import (
     Access,
     Way,
     kept_rows,
-    pushable,
     rows_by_scan,
     rows_in_memory,
+    usable_index,
 )
-from omnigraph.engine.tables.statistics import is_ordered
+from omnigraph.engine.tables.statistics import ORDERED, index_of
 from omnigraph.engine.tables.table_columns import TableColumns, joined
 from omnigraph.query.expr import Expr, conjuncts
 from omnigraph.schema.arrow import ID
@@ -31,8 +31,10 @@ from omnigraph.storage.plain_arrays import filled, truths
 
 _FEW_KEYS = 256
 """For fewer than one row in so many, the table's index is asked, and the column not read."""
-_SELECTIVE = 0.25
-"""An index that lets more rows pass than this is no faster than reading the column."""
+_SELECTIVE, _SELECTIVE_WITHOUT_ROOM = 0.1, 0.25
+"""An index that lets a larger share of rows pass is not asked. The second is for a column that has no room in memory,
+and would be read each time. Measured on 300,000 integers that are not in memory: from a fifth on an index reads more
+bytes than the column has, and long before that it takes more time."""
 _ONE_BY_ONE = 16
 _BULK = 4
 """For more than one row in so many, going through all ids is faster than looking for each."""
@@ -95,8 +97,11 @@ class TableRows:
         if ids is not None:
             found = self.find(ids, budget)
             return kept_rows(self.columns, terms, inputs, np.sort(found[found >= 0]), budget)
-        if self._way(terms, inputs).way is Way.MEMORY:
+        way = self._way(terms, inputs).way
+        if way is Way.MEMORY:
             return rows_in_memory(self.columns, terms, inputs, budget)
+        if way is Way.INDEX:
+            self.columns.costs.note_lookup(_lookup(terms))
         return rows_by_scan(self.columns, predicate, inputs, budget)
 
     def find(self, ids: pa.Array | Sequence[str], budget: Budget | None = None) -> NDArray[np.int64]:
@@ -134,8 +139,8 @@ class TableRows:
         """Whether some keys of a column are better looked up in the table's index than in the column itself."""
         if not self.columns.costs.may_load(column):
             return True
-        is_indexed = any(i.columns == (column,) and i.is_complete and is_ordered(i) for i in self.columns.indexes())
-        return is_indexed and keys * _FEW_KEYS < self.size
+        index = index_of(self.columns, column, ORDERED)
+        return index is not None and index.is_complete and keys * _FEW_KEYS < self.size
 
     def matching(self, column: str, keys: pa.Array, budget: Budget | None = None) -> tuple[NDArray[np.int64], pa.Array]:
         """The rows whose `column` is one of `keys`, ascending, and what they have there; by index where one covers."""
@@ -164,9 +169,9 @@ class TableRows:
         if named_ids(self.type, terms, inputs) is not None:
             return Way.KEY.value
         costs = self.columns.costs
-        if costs.is_small and all(costs.is_light_by_size(name) for name in _names(terms)):
+        if costs.is_tiny and all(costs.is_light_by_size(name) for name in _names(terms)):
             return "column"
-        index = self._selective_index(terms, inputs)
+        index = self._selective_index(terms, inputs, _SELECTIVE)
         return "column" if index is None else str(Access(Way.INDEX, index))
 
     def way(self, predicate: Expr, inputs: Inputs) -> str:
@@ -179,27 +184,26 @@ class TableRows:
         if all(self.is_resident(name) for name in names):
             return Access(Way.MEMORY)
         costs = self.columns.costs
-        if costs.is_small and all(costs.is_light(name) for name in names):
+        if (costs.is_tiny or costs.is_worth_loading(_lookup(terms))) and all(map(costs.is_light, names)):
             return Access(Way.MEMORY)
-        index = self._selective_index(terms, inputs)
+        fits = all(costs.may_load(name) and not costs.is_heavy(name) for name in names)
+        index = self._selective_index(terms, inputs, _SELECTIVE if fits else _SELECTIVE_WITHOUT_ROOM)
         if index is not None:
             return Access(Way.INDEX, index)
-        fits = all(costs.may_load(name) and not costs.is_heavy(name) for name in names)
         return Access(Way.MEMORY if fits else Way.SCAN)
 
-    def _selective_index(self, terms: tuple[Expr, ...], inputs: Inputs) -> str | None:
-        """An index that answers one of the terms, if few enough rows pass."""
-        index = self._index_for(terms, inputs)
-        if index is None or estimated_share(self.columns, self.type, terms, inputs) >= _SELECTIVE:
+    def _selective_index(self, terms: tuple[Expr, ...], inputs: Inputs, most: float) -> str | None:
+        """An index that answers one of the terms, if those that indexes answer let at most this share of rows pass."""
+        names = [usable_index(self.columns, term, inputs) for term in terms]
+        found = tuple(term for term, name in zip(terms, names, strict=True) if name is not None)
+        if not found or estimated_share(self.columns, self.type, found, inputs) > most:
             return None
-        return index
+        return next(name for name in names if name is not None)
 
-    def _index_for(self, terms: tuple[Expr, ...], inputs: Inputs) -> str | None:
-        helpful = pushable(terms, inputs)
-        for index in self.columns.indexes():
-            if index.columns[0] in helpful and is_ordered(index):
-                return index.name
-        return None
+
+def _lookup(terms: tuple[Expr, ...]) -> str:
+    """Under what the look-ups of terms are counted: the columns that would be read instead."""
+    return f"look-ups of {', '.join(sorted(_names(terms)))}"
 
 
 def _names(terms: tuple[Expr, ...]) -> list[str]:

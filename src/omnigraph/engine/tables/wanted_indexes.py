@@ -1,15 +1,13 @@
 """Which indexes a type's table should have: by its declaration, and by what queries and checks ask of the table.
 
-Only comparisons of texts and signed integers are decided by a table's index exactly as by ourselves, and searches by
-words and vectors never ask one. An index that nobody here consults is still declared: other tools that read the table
-can use it, so it is built when it is asked for.
+Comparisons and `contains` ask the index of a column of any type. Searches by words and vectors ask none of a table's
+own indexes: such an index is for other tools that read the table, and built when it is asked for.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.engine.predicates import is_pushable
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -25,7 +23,7 @@ class WantedIndex:
     column: str
     kind: str
     is_consulted: bool
-    """Whether queries or the checks of writes ask it."""
+    """Whether queries or the checks of writes ask it; full text and vectors are for other tools."""
 
 
 def wanted_indexes(type_: AnyType) -> tuple[WantedIndex, ...]:
@@ -63,7 +61,7 @@ def _indexed(name: str, type_: ValueType) -> Iterator[WantedIndex]:
         case Scalar() | EnumOf():
             yield _ordered(name, type_)
         case ListOf():
-            yield WantedIndex(name, LABEL_LIST, is_consulted=False)
+            yield WantedIndex(name, LABEL_LIST, is_consulted=True)
         case VectorOf():
             yield WantedIndex(name, VECTOR_INDEX, is_consulted=False)
         case _:
@@ -71,4 +69,4 @@ def _indexed(name: str, type_: ValueType) -> Iterator[WantedIndex]:
 
 
 def _ordered(name: str, type_: ValueType) -> WantedIndex:
-    return WantedIndex(name, BITMAP if type_ is Scalar.BOOL else BTREE, is_consulted=is_pushable(type_))
+    return WantedIndex(name, BITMAP if type_ is Scalar.BOOL else BTREE, is_consulted=True)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.predicates import Inputs, columns_of, pushed
+from omnigraph.engine.predicates import Inputs, columns_of
+from omnigraph.engine.table_filters import pushed
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import REFERENCE, GivenBlobs, blob_names, referring, stored_batches
 from omnigraph.engine.writing.omitted import OmittedValues

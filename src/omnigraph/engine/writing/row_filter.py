@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicates import Column, Inputs, RowValue, column_of, columns_of, evaluate_over, pushed
+from omnigraph.engine.predicates import Column, Inputs, RowValue, column_of, columns_of, evaluate_over
 from omnigraph.engine.search.asked import asked_edits, asked_text
 from omnigraph.engine.search.text_index import build
 from omnigraph.engine.search.text_match import find_rows, wanted
+from omnigraph.engine.table_filters import pushed
 from omnigraph.query.expr import Compare, Expr, TextMatch
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.dataset import Table

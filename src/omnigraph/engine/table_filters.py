@@ -1,0 +1,167 @@
+"""What a table's own filter, and so an index, can tell of a predicate before rows are read.
+
+A filter lets every row pass for which the predicate is true, and may let others pass: the predicate itself is asked of
+what was read. Literals are handed over in the column's own type, in which each number has two neighbours: a comparison
+with 2.5 is one with 2 or 3 for a column of integers, and loses nothing.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.predicates import Inputs, RowValue, column_of
+from omnigraph.query.expr import (
+    And,
+    Compare,
+    Const,
+    Expr,
+    Identity,
+    In,
+    IsNull,
+    Now,
+    Op,
+    Or,
+    ParamRef,
+    Prop,
+    StartsWith,
+)
+from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.catalog import Value
+from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
+from omnigraph.storage import filters
+from omnigraph.storage.plain_arrays import scalar
+
+MAX_PUSHED_VALUES = 4_096
+MAX_NESTING = 24
+"""How many parentheses a filter may nest; Lance's parser refuses about 50."""
+_TEXT_OF: dict[Op, str] = {Op.EQ: "=", Op.NE: "!=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
+
+
+def pushed(predicate: Expr, inputs: Inputs) -> str | None:
+    """Return a filter that every row passes for which the predicate is true; None where nothing can be told."""
+    return None if _nesting(predicate) > MAX_NESTING else _filter_of(predicate, inputs)
+
+
+def _nesting(predicate: Expr) -> int:
+    """Return how many parentheses the filter of a predicate nests at most."""
+    if not isinstance(predicate, And | Or):
+        return 1
+    return max(map(_nesting, predicate.terms)) + math.ceil(math.log2(max(len(predicate.terms), 2)))
+
+
+def _filter_of(predicate: Expr, inputs: Inputs) -> str | None:
+    match predicate:
+        case And(terms=terms):
+            found = [part for part in (_filter_of(term, inputs) for term in terms) if part is not None]
+            return filters.all_of(found) if found else None
+        case Or(terms=terms):
+            parts = [_filter_of(term, inputs) for term in terms]
+            known = [part for part in parts if part is not None]
+            return filters.any_of(known) if len(known) == len(parts) else None
+        case IsNull(operand=Prop() as column, negated=False) if _scalar_of(column.type) is not None:
+            return filters.is_null(column.name)
+        case Compare(op=op, left=Prop() | Identity() as column, right=Const() | ParamRef() | Now() as value):
+            return _comparison(op, column, inputs.value(value))
+        case Compare(op=op, left=Const() | ParamRef() | Now() as value, right=Prop() | Identity() as column):
+            return _comparison(op.mirrored, column, inputs.value(value))
+        case In(element=Prop() | Identity() as column, collection=Const() | ParamRef() as value):
+            return _membership(column, inputs.value(value))
+        case In(element=Const() | ParamRef() as value, collection=Prop(type=ListOf(element=item)) as column):
+            return _containment(column, item, inputs.value(value))
+        case StartsWith(text=Prop() as column, prefix=Const() | ParamRef() as value):
+            prefix = inputs.value(value)
+            return filters.starts_with(column.name, prefix) if isinstance(prefix, str) and prefix else None
+        case _:
+            return None
+
+
+def _comparison(op: Op, column: RowValue, value: Value) -> str | None:
+    type_ = _scalar_of(column.type)
+    found = None if type_ is None else bounds(value, type_)
+    if type_ is None or found is None:
+        return None
+    low, high = found
+    if low == value:
+        # What is not equal is nearly everything, a NaN too, which no filter of floats can be relied on to tell.
+        if (op is Op.NE and type_.is_float) or (type_ is Scalar.BOOL and op is not Op.EQ):
+            return None
+        return filters.compare(column_of(column), _TEXT_OF[op], scalar(low, arrow_type(type_)))
+    match op:
+        case Op.NE:
+            return None
+        case Op.GT | Op.GE:
+            return filters.compare(column_of(column), ">=", scalar(high, arrow_type(type_)))
+        case Op.LT | Op.LE:
+            return filters.compare(column_of(column), "<=", scalar(low, arrow_type(type_)))
+        case Op.EQ:  # no row, and one value at most to look at
+            return filters.compare(column_of(column), "=", scalar(low, arrow_type(type_)))
+
+
+def _membership(column: RowValue, items: Value) -> str | None:
+    type_ = _scalar_of(column.type)
+    if type_ is None or not isinstance(items, tuple | list) or not 0 < len(items) <= MAX_PUSHED_VALUES:
+        return None
+    found = _own_values(items, type_)
+    return filters.one_of(column_of(column), pa.array(found, arrow_type(type_))) if found else None
+
+
+def _own_values(items: Sequence[Value], type_: Scalar) -> list[Value] | None:
+    """Return the values of a column's type that equal one of the items; None where one of them can't be told.
+
+    A list may hold a NaN, which `in` finds.
+    """
+    found: list[Value] = []
+    for item in items:
+        near = bounds(item, type_)
+        if near is None:
+            return None
+        if near[0] == item:
+            found.append(near[0])
+    return found
+
+
+def _containment(column: Prop, type_: Scalar, value: Value) -> str | None:
+    found = bounds(value, type_)
+    if found is None or found[0] != value:
+        return None
+    return filters.has_item(column.name, scalar(found[0], arrow_type(type_)))
+
+
+def _scalar_of(type_: ValueType) -> Scalar | None:
+    """Return the type that a table compares the column by; None where it has no order."""
+    if isinstance(type_, EnumOf):
+        return Scalar.STRING
+    return type_ if isinstance(type_, Scalar) and type_ is not Scalar.BLOB else None
+
+
+def bounds(value: Value, type_: Scalar) -> tuple[Value, Value] | None:
+    """Return the nearest values of a type that are at most and at least this one: itself where it is one of them.
+
+    Beyond an end of the type both are that end. None for no value, and for a NaN, which nothing is near to.
+    """
+    if value is None or not type_.is_numeric:
+        return None if value is None else (value, value)
+    assert isinstance(value, int | float)  # noqa: S101 - a number compares with numbers only
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if type_.is_float:
+        return _float_bounds(value, type_)
+    least, greatest = INTEGER_RANGES[type_]
+    if isinstance(value, float) and math.isinf(value):
+        end = greatest if value > 0 else least
+        return end, end
+    return min(max(math.floor(value), least), greatest), min(max(math.ceil(value), least), greatest)
+
+
+def _float_bounds(value: float, type_: Scalar) -> tuple[float, float]:
+    kind = np.float32 if type_ is Scalar.F32 else np.float64
+    with np.errstate(over="ignore"):
+        near = kind(value)
+    own = float(near)
+    if own == value:
+        return own, own
+    if own < value:
+        return own, float(np.nextafter(near, kind(np.inf)))
+    return float(np.nextafter(near, kind(-np.inf))), own

@@ -1,0 +1,56 @@
+"""What a BTREE index says of its pages: an equi-depth histogram of its column that costs two small reads.
+
+A segment keeps its values sorted, in pages of equally many rows, and a file beside them that lists the least and the
+greatest value of each page: 3 KB for 300,000 rows. Lance reads it first at every look-up. The file is Lance's own; a
+test of the substrate pins its columns.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from lance.file import LanceFileReader
+from numpy.typing import NDArray
+
+from omnigraph.storage.column_sets import one_array
+from omnigraph.storage.dataset import Table
+from omnigraph.storage.handles import read_errors
+from omnigraph.storage.requests import counted
+
+_LOOKUP = "page_lookup.lance"
+_PAGE_ROWS = b"batch_size"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPages:
+    """The pages of one segment in the order of their values; rows without a value come first."""
+
+    lows: pa.Array
+    """The least value of each page; null where the page begins with rows that have none."""
+    highs: pa.Array
+    """The greatest value of each page; null where no row of it has one."""
+    nulls: NDArray[np.int64]
+    page_rows: int
+    """How many rows every page but the last one has."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return int(self.lows.nbytes + self.highs.nbytes + self.nulls.nbytes)
+
+
+def read_index_pages(table: Table, segment: str) -> IndexPages:
+    """Read the list of pages of a segment of a BTREE index, by its uuid."""
+    store = table.handles.store
+    uri = store.uri(f"{table.path}/_indices/{segment}/{_LOOKUP}")
+    errors = read_errors(table.path, table.version, table.handles.explain)
+    with counted(store.runtime.telemetry, "table"), errors:
+        reader = LanceFileReader(uri, storage_options=store.lance_options)
+        pages = reader.read_all().to_table().sort_by("page_idx")
+        page_rows = int((reader.metadata().schema.metadata or {})[_PAGE_ROWS])
+    return IndexPages(
+        lows=one_array(pages.column("min")),
+        highs=one_array(pages.column("max")),
+        nulls=np.asarray(pages.column("null_count").to_numpy(), np.int64),
+        page_rows=page_rows,
+    )
