@@ -27,7 +27,9 @@ class Store:
         self.session = _session(runtime.options.cache_bytes)
         self._flushed = {"/"}
         """Directories whose own names are known to be on disk."""
-        self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
+        self.local = _local_objects(location, runtime)
+        """The same objects where they are files of this machine, for what only files have."""
+        self.objects: ObjectStore = CountedObjects(self.local or _remote_objects(location, runtime), runtime)
 
     @property
     def lance_options(self) -> dict[str, str] | None:
@@ -118,7 +120,12 @@ def _session(cache_bytes: int | None) -> Session:
     return Session(index_cache_size_bytes=min(INDEX_BYTES, most), metadata_cache_size_bytes=min(METADATA_BYTES, most))
 
 
-def _objects(location: Location, runtime: Runtime) -> ObjectStore:
-    if location.bucket is None:
-        return LocalObjects(location.path, is_durable=runtime.options.durability is Durability.FSYNC)
+def _local_objects(location: Location, runtime: Runtime) -> LocalObjects | None:
+    if not location.is_local:
+        return None
+    return LocalObjects(location.path, is_durable=runtime.options.durability is Durability.FSYNC)
+
+
+def _remote_objects(location: Location, runtime: Runtime) -> ObjectStore:
+    assert location.bucket is not None  # noqa: S101 - what is not local has a bucket
     return S3Objects(location.bucket, location.path, runtime.options.storage)
