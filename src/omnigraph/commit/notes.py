@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from omnigraph.commit.sidecar import is_table_file, phase_of
+from omnigraph.commit.sidecar import phase_of
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import RECOVERY, job_key, sidecar_key
+from omnigraph.storage.layout import RECOVERY, TableFile, job_key, sidecar_key
 from omnigraph.storage.objects import ObjectChangedError, ObjectInfo, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
@@ -47,7 +47,7 @@ class PhaseClosedError(OmnigraphError):
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The files that a task has made or is making, relative to the root."""
 
-    files: tuple[str, ...] = ()
+    files: tuple[TableFile, ...] = ()
     is_open: bool = True
 
 
@@ -187,7 +187,7 @@ def _closed(store: Store, key: str) -> tuple[str, ...]:
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             log.warning("the note %s can't be read, and the files that it names are left: %s", key, error)
             return ()
-        return tuple(file for file in note.files if is_table_file(file))
+        return note.files
 
 
 def _remove(store: Store, files: Iterable[str], kept: Collection[str]) -> int:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY, sidecar_key
+from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, sidecar_key
 from omnigraph.storage.objects import (
     ObjectChangedError,
     ObjectExistsError,
@@ -40,14 +40,14 @@ class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     id: str
     commit_id: str
     branch: str
-    manifest_path: str
+    manifest_path: ManifestPath
     base_seq: int
     operation: str
     actor: str
     started_at: str
     state: Literal["running", "abandoned"] = "running"
     beat: int = 0
-    files: tuple[str, ...] = ()
+    files: tuple[TableFile, ...] = ()
     """Every file it has made so far, relative to the root."""
     phase: int | msgspec.UnsetType = msgspec.UNSET
     """Of a job of many processes, the phase whose tasks may write now; 0 when none may."""
@@ -108,7 +108,7 @@ def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSideca
         except ObjectMissingError:
             continue  # its operation ended while we listed
         try:
-            sidecar = _decode(stored.data)
+            sidecar = msgspec.json.decode(stored.data, type=Sidecar)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
@@ -116,34 +116,13 @@ def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSideca
     return found, broken, others
 
 
-def _decode(data: bytes) -> Sidecar:
-    """Strictly: recovery deletes the files that a sidecar names, so they must be such as an operation makes."""
-    sidecar = msgspec.json.decode(data, type=Sidecar)
-    if sidecar.manifest_path != MANIFEST and not _is_below(sidecar.manifest_path, (BRANCHES,)):
-        raise msgspec.ValidationError(f"`{sidecar.manifest_path}` is not a manifest")
-    for file in sidecar.files:
-        if not is_table_file(file):
-            raise msgspec.ValidationError(f"`{file}` is not a file of a table")
-    return sidecar
-
-
-def is_table_file(path: str) -> bool:
-    """Whether a file is such as an operation makes and recovery may remove."""
-    return _is_below(path, (NODES, EDGES))
-
-
 def phase_of(store: Store, operation_id: str) -> int | None:
     """The phase of a running operation whose tasks may write now; None when it does not run any more."""
     try:
-        sidecar = _decode(store.objects.get(sidecar_key(operation_id)).data)
+        sidecar = msgspec.json.decode(store.objects.get(sidecar_key(operation_id)).data, type=Sidecar)
     except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
         return None
     return (sidecar.phase or 0) if sidecar.state == "running" else None
-
-
-def _is_below(path: str, places: tuple[str, ...]) -> bool:
-    first, *rest = path.split("/")
-    return first in places and bool(rest) and not {"", ".", ".."} & set(rest)
 
 
 def store_now(store: Store) -> datetime:
