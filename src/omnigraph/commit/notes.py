@@ -17,7 +17,7 @@ import msgspec
 from omnigraph.commit.sidecar import phase_of
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import RECOVERY, TableFile, job_key, sidecar_key
-from omnigraph.storage.objects import ObjectChangedError, ObjectInfo, ObjectMissingError
+from omnigraph.storage.objects import ForeignFileError, ObjectChangedError, ObjectInfo, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
 
@@ -140,7 +140,7 @@ def noted_files(store: Store) -> frozenset[str]:
             files.update(msgspec.json.decode(store.objects.get(info.key).data, type=Note).files)
         except ObjectMissingError:
             continue
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        except (ForeignFileError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             log.warning("the note %s can't be read, and spares nothing from cleanup: %s", info.key, error)
     return frozenset(files)
 
@@ -184,7 +184,7 @@ def _closed(store: Store, key: str) -> tuple[str, ...]:
             return ()
         except ObjectChangedError:
             continue
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        except (ForeignFileError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             log.warning("the note %s can't be read, and the files that it names are left: %s", key, error)
             return ()
         return note.files

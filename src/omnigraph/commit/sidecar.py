@@ -10,6 +10,7 @@ import msgspec
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, sidecar_key
 from omnigraph.storage.objects import (
+    ForeignFileError,
     ObjectChangedError,
     ObjectExistsError,
     ObjectInfo,
@@ -107,6 +108,9 @@ def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSideca
             stored = store.objects.get(info.key)
         except ObjectMissingError:
             continue  # its operation ended while we listed
+        except ForeignFileError as error:
+            broken.append(BrokenSidecar(key=info.key, reason=f"it is {error.what}"))
+            continue
         try:
             sidecar = msgspec.json.decode(stored.data, type=Sidecar)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:

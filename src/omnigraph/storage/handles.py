@@ -113,7 +113,7 @@ class Handles:
         with counted(self.store.runtime.telemetry, "table"):
             try:
                 return lance.dataset(
-                    self.store.uri(path),
+                    self.store.table_uri(path),
                     version=version,
                     session=self.store.session,
                     storage_options=self.store.lance_options,

@@ -21,7 +21,7 @@ from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
 from omnigraph.storage.layout import detached_file, is_detached, version_file, version_number
-from omnigraph.storage.objects import ObjectInfo, StoreDeniedError, StoreUnavailableError
+from omnigraph.storage.objects import ForeignFileError, ObjectInfo, StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.pinned_files import PinnedFiles, version_parts
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_failure
 from omnigraph.storage.staging import deletion_path
@@ -58,6 +58,8 @@ def damage_of(place: str) -> Iterator[None]:
         yield
     except PinUnreadableError as error:
         raise DamagedError(place, error.reason) from error
+    except ForeignFileError as error:
+        raise DamagedError(error.key, f"it is {error.what}") from error
     except StoreUnavailableError as error:
         if isinstance(error, StoreDeniedError) or is_unreachable(error):
             raise

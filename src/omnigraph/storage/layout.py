@@ -20,6 +20,8 @@ FORMAT: Final = "2.2"
 TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY, DERIVED})
 """Everything that may lie directly below a root; an init refuses a place that holds anything else."""
 
+TABLE_ROOTS = (MANIFEST, BRANCHES, NODES, EDGES)
+"""Everything that is read by Lance lies at or below one of these, but the audit."""
 _NAME = r"[0-9A-Za-z_-][0-9A-Za-z_.-]*"
 TablePath = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{NODES}|{EDGES})/{_NAME}\Z")]
 """The path of a table, checked when it is decoded, so that no stored path can lead out of the graph."""

@@ -15,7 +15,8 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.layout import FORMAT, version_file, version_number
+from omnigraph.storage.layout import FORMAT, is_detached, version_file, version_number
+from omnigraph.storage.objects import ForeignFileError
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
@@ -172,7 +173,7 @@ def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
         try:
             dataset = lance.write_dataset(
                 head,
-                store.uri(path),
+                store.table_uri(path),
                 mode="create",
                 data_storage_version=FORMAT,
                 enable_stable_row_ids=True,
@@ -195,15 +196,15 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
     with counted(store.runtime.telemetry, "manifest"):
         try:
             dataset = lance.dataset(
-                store.uri(path), version=version, session=store.session, storage_options=store.lance_options
+                store.table_uri(path), version=version, session=store.session, storage_options=store.lance_options
             )
         except (ValueError, OSError, RuntimeError) as error:
             reason = reason_of(error)
             if is_unreachable(error):
                 raise store_failure(f"open {path}", error) from error
+            _raise_if_damaged(store, path, version, reason)
             if "not found" in reason.lower() or "not a directory" in reason.lower():
                 raise TableMissingError(path) from None
-            _raise_if_damaged(store, path, version, reason)
             raise store_failure(f"open {path}", error) from error
     if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
         _raise_if_damaged(store, path, version, "it is blank")
@@ -212,10 +213,19 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
 
 
 def _raise_if_damaged(store: Store, path: str, version: int | None, reason: str) -> None:
-    """NewestVersionDamagedError when an older version opens: then the store answers, and the newest is to blame."""
+    """Raise what is to blame, where the store answers: a file that is no version of ours, or the newest version.
+
+    Raises:
+        ForeignFileError: A file has a name that Lance takes for a version, or can't read, and that we give to none.
+        NewestVersionDamagedError: An older version opens.
+    """
     if version is not None:
         return
-    numbers = sorted((version_number(info.key) for info in store.objects.list_under(f"{path}/_versions")), reverse=True)
+    keys = [info.key for info in store.objects.list_under(f"{path}/_versions") if info.key.endswith(".manifest")]
+    for key in keys:
+        if not key.isascii() or is_detached(version_number(key)):
+            raise ForeignFileError(key.encode(errors="replace").decode(), "named like a version that no graph reaches")
+    numbers = sorted(map(version_number, keys), reverse=True)
     for older in numbers[1:DAMAGE_DEPTH]:
         try:
             open_table(store, path, older)

@@ -49,7 +49,7 @@ def create_table(store: Store, path: str, schema: pa.Schema) -> int:
         try:
             dataset = lance.write_dataset(
                 schema.empty_table(),
-                store.uri(path),
+                store.table_uri(path),
                 mode="create",
                 data_storage_version=FORMAT,
                 enable_stable_row_ids=True,
