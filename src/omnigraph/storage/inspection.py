@@ -73,6 +73,8 @@ def damage_of(place: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != PANIC:
             raise
+        if is_unreachable(error):
+            raise store_failure(f"read {place}", error) from error
         raise DamagedError(place, reason_of(RuntimeError(str(error)))) from error
 
 
