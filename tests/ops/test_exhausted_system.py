@@ -48,7 +48,8 @@ def test_a_repair_without_free_files_changes_nothing(tmp_path: Path) -> None:
     before = sorted(path.name for path in versions.iterdir())
 
     command = [sys.executable, __file__, str(tmp_path / "graph")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     assert result.returncode == 0, result.stderr[-2000:]
     outcomes = Counter(json.loads(result.stdout.splitlines()[-1]))
