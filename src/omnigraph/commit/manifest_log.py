@@ -26,10 +26,10 @@ from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, SchemaRecord,
 from omnigraph.commit.sidecar import Origin, list_sidecars
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import Options
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import MANIFEST, version_file
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import PreparedSwap, SwapTable, create_swap_table, open_table
+from omnigraph.storage.swap import PreparedSwap, SwapTable, create_swap_table, open_table, read_hint
 from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
 from omnigraph.telemetry import log
 
@@ -469,6 +469,12 @@ def _first_merged(sizes: Sequence[int], fresh: int) -> int:
 def open_version(store: Store, path: str, number: int) -> SwapTable:
     """A manifest at one of its versions, whatever is newer, not decoded; TableMissingError when there is none."""
     return open_table(store, path, number)
+
+
+def find_lost_version(store: Store, path: str, newest: int) -> int | None:
+    """Return the number of a version after `newest` that was made and whose file is gone, if any."""
+    hint = read_hint(store, path, newest)
+    return None if hint is None or store.objects.info(f"{path}/{version_file(hint)}") is not None else hint
 
 
 def create_log(

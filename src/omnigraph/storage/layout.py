@@ -78,6 +78,11 @@ def version_number(key: str) -> int:
     return 2**64 - 1 - int(name) if name.isdigit() else 0
 
 
+def version_hint(path: str) -> str:
+    """Return the key of the file in which Lance notes the newest version of a table, after making it; on disk only."""
+    return f"{path}/_versions/latest_version_hint.json"
+
+
 def detached_file(version: int) -> str:
     """The file of a detached table version, relative to the table."""
     return f"_versions/d{version}.manifest"

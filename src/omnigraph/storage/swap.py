@@ -5,6 +5,7 @@ The swap is a strict Lance overwrite: of any number of racers on version V exact
 the same prepared swap again returns the version that it made, so a lost response can be asked about.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,12 +16,14 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.layout import FORMAT, is_detached, version_file, version_number
-from omnigraph.storage.objects import ForeignFileError
+from omnigraph.storage.layout import AUDIT, FORMAT, is_detached, version_file, version_hint, version_number
+from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
 
+MAX_LOST_VERSIONS = 1_000
+"""A hint that is further ahead of the newest version says nothing: it is damaged itself."""
 DAMAGE_DEPTH = 10
 """How many versions are tried when the newest can't be read."""
 
@@ -192,7 +195,40 @@ def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
 
 
 def open_table(store: Store, path: str, version: int | None = None) -> SwapTable:
-    """The newest version, or the one asked for."""
+    """The newest version, or the one asked for.
+
+    Raises:
+        TableMissingError: There is none.
+        NewestVersionDamagedError: The newest version can't be read, is gone, or is an earlier one in its place.
+    """
+    table = _open(store, path, version)
+    hint = None if version is not None else read_hint(store, path, table.version)
+    if hint is None:
+        return table
+    if store.objects.info(f"{path}/{version_file(hint)}") is None:
+        raise NewestVersionDamagedError(path, hint, table.version, "its file is gone")
+    newer = _open(store, path, None)  # it was made after the first look, or its file is that of an earlier one
+    if newer.version < hint:
+        raise NewestVersionDamagedError(path, hint, newer.version, f"its file is that of version {newer.version}")
+    return newer
+
+
+def read_hint(store: Store, path: str, newest: int) -> int | None:
+    """Return the number of a version after `newest` that was made; None when there is no sign of one.
+
+    On disk, Lance notes the number of a version once it is made. On an object store nothing but the version itself
+    tells that it was there.
+    """
+    if store.local is None:
+        return None
+    try:
+        hint = json.loads(store.local.get(version_hint(path)).data)["version"]
+    except (ObjectMissingError, ValueError, LookupError, TypeError):
+        return None
+    return hint if isinstance(hint, int) and 0 < hint - newest <= MAX_LOST_VERSIONS else None
+
+
+def _open(store: Store, path: str, version: int | None) -> SwapTable:
     with counted(store.runtime.telemetry, "manifest"):
         try:
             dataset = lance.dataset(
@@ -202,8 +238,10 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
             reason = reason_of(error)
             if is_unreachable(error):
                 raise store_failure(f"open {path}", error) from error
-            _raise_if_damaged(store, path, version, reason)
-            if "not found" in reason.lower() or "not a directory" in reason.lower():
+            is_missing = "not found" in reason.lower() or "not a directory" in reason.lower()
+            if not (is_missing and path == AUDIT):  # which is made when it is needed first
+                _raise_if_damaged(store, path, version, reason)
+            if is_missing:
                 raise TableMissingError(path) from None
             raise store_failure(f"open {path}", error) from error
     if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
