@@ -25,7 +25,8 @@ MANIFESTS: list[tuple[type[msgspec.Struct], str, dict[str, Any]]] = [
     (Sidecar, "manifest_path", {**OPERATION, "started_at": ""}),
 ]
 OUTSIDE = [
-    "", ".", "..", "/etc", "../x", "nodes", "nodes/", "nodes/..", "nodes/.", "nodes/../x", "nodes/a/../../x", "nodes//a",
+    "", ".", "..", "/etc", "../x", "nodes", "nodes/", "nodes/..", "nodes/.", "nodes/../x", "nodes//a",
+    "nodes/a/../../x",
     "edges/a\n", "nodes/a\0", "__manifest/../x", "__branches", "__branches/..", "__branches/a/..", "elsewhere/a",
     "s3://bucket/a", "file:///etc", "nodes\\a", "\nnodes/a",
 ]  # fmt: skip

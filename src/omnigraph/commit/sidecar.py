@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from omnigraph.commit.checked_json import decode_checked, encode_checked
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, sidecar_key
 from omnigraph.storage.objects import (
@@ -112,8 +113,8 @@ def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSideca
             broken.append(BrokenSidecar(key=info.key, reason=f"it is {error.what}"))
             continue
         try:
-            sidecar = msgspec.json.decode(stored.data, type=Sidecar)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            sidecar = decode_checked(stored.data, Sidecar)
+        except ValueError as error:
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
         found.append(FoundSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
@@ -123,8 +124,8 @@ def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSideca
 def phase_of(store: Store, operation_id: str) -> int | None:
     """The phase of a running operation whose tasks may write now; None when it does not run any more."""
     try:
-        sidecar = msgspec.json.decode(store.objects.get(sidecar_key(operation_id)).data, type=Sidecar)
-    except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        sidecar = decode_checked(store.objects.get(sidecar_key(operation_id)).data, Sidecar)
+    except (ObjectMissingError, ValueError):
         return None
     return (sidecar.phase or 0) if sidecar.state == "running" else None
 
@@ -160,7 +161,7 @@ class Lease:
         """Put the sidecar; when that fails nothing has happened yet."""
         try:
             try:
-                self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
+                self._etag = self._store.objects.put_if_absent(self._key, encode_checked(self._sidecar))
             except ObjectExistsError:
                 if self._take_over() != self._sidecar:
                     raise
@@ -245,7 +246,7 @@ class Lease:
         renewed = msgspec.structs.replace(self._sidecar, beat=self._sidecar.beat + 1, files=files)
         for _ in range(RENEW_TRIES):
             try:
-                self._etag = self._store.objects.put_if_match(self._key, msgspec.json.encode(renewed), self._etag)
+                self._etag = self._store.objects.put_if_match(self._key, encode_checked(renewed), self._etag)
             except ObjectChangedError:
                 found = self._take_over()
                 if found is None:
@@ -261,8 +262,8 @@ class Lease:
         """What is stored, when it is our own writing, with its tag: only the owner of a sidecar says `running`."""
         try:
             stored = self._store.objects.get(self._key)
-            found = msgspec.json.decode(stored.data, type=Sidecar)
-        except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            found = decode_checked(stored.data, Sidecar)
+        except (ObjectMissingError, ValueError):
             return None
         if found.id != self._sidecar.id or found.state != "running":
             return None
