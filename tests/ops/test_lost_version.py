@@ -8,10 +8,25 @@ import pytest
 
 import omnigraph as og
 from damaging import codes, made
+from omnigraph.clock import SystemClock
 from omnigraph.ops.findings import Severity
+from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import version_number
 from omnigraph.storage.swap_errors import NewestVersionDamagedError
-from worlds import runtime
+from worlds import FAST, runtime
+
+
+class SleepCounter(SystemClock):
+    """A clock that counts how often a caller waits, as a writer does before each further try."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleeps = 0
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps += 1
+        super().sleep(seconds)
+
 
 INSERT = 'query q() { insert P { name: "new" } }'
 NAMES = "query q() { match { $p: P } return { $p.name } }"
@@ -115,3 +130,21 @@ def test_a_version_that_comes_between_the_look_and_the_hint_is_found(pristine: P
 
     with og.open_graph(str(root), runtime=runtime()) as graph:
         assert graph.snapshot().manifest_version == newest + 1
+
+
+@pytest.mark.parametrize("branch", ["main", "side"])
+def test_a_write_does_not_spin_where_the_next_version_is_taken_and_nothing_has_moved(
+    pristine: Path, tmp_path: Path, branch: str
+) -> None:
+    root = damage(pristine, tmp_path / "graph", "replaced by its predecessor", branch)
+    manifest = root / "__manifest" if branch == "main" else next((root / "__branches").iterdir())
+    (manifest / "_versions" / "latest_version_hint.json").unlink()  # as on an object store, which has none
+    clock = SleepCounter()
+
+    with (
+        pytest.raises(NewestVersionDamagedError),
+        og.open_graph(str(root), runtime=Runtime(clock=clock, options=FAST)) as graph,
+    ):
+        graph.mutate(INSERT, branch=branch)
+
+    assert clock.sleeps <= 3
