@@ -128,6 +128,8 @@ class Options:
     """How much memory such a query or verb may use for itself, beside what reads keep; None: whatever it needs."""
     query_text_characters: int = 1024 * 1024
     """The longest text that is taken as a query or a file of them; a door for strangers takes less."""
+    follow_links: bool = False
+    """Whether tables that are links to other places are read and written. Nothing is ever removed through a link."""
     storage: dict[str, str] = field(default_factory=dict)
     """Options for the object store (credentials, endpoint), by Lance's names; empty: the AWS_* environment."""
     blob_sources: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from omnigraph.clock import instant_text
+from omnigraph.commit.checked_json import encode_checked
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.notes import clear
 from omnigraph.commit.records import MAIN
@@ -158,7 +159,7 @@ def _end(target: Store, found: FoundSidecar) -> None:
 def _abandon(target: Store, found: FoundSidecar) -> None:
     try:
         abandoned = msgspec.structs.replace(found.sidecar, state="abandoned")
-        target.objects.put_if_match(found.key, msgspec.json.encode(abandoned), found.etag)
+        target.objects.put_if_match(found.key, encode_checked(abandoned), found.etag)
     except (ObjectChangedError, ObjectMissingError):
         return  # somebody else is at it: ours is the only claim that counts from now on
 

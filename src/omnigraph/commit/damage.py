@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError, check_stamp, decode_head, decode_journal
-from omnigraph.commit.manifest_log import Head, open_version
+from omnigraph.commit.manifest_log import Head, find_lost_version, open_version
 from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.storage.inspection import DamagedError, damage_of, listing_of
 from omnigraph.storage.layout import version_file, version_number
@@ -75,7 +75,15 @@ def look_at(store: Store, branch: str, path: str) -> ManifestLook:
 def _look(store: Store, branch: str, path: str, *, is_tagged: bool = False) -> ManifestLook:
     sizes = listing_of(store, path).sizes
     numbers = sorted(filter(None, (version_number(key) for key in sizes if "/_versions/" in key)), reverse=True)
+    if not numbers:
+        missing = ManifestFault(kind=ManifestFaultKind.MISSING, place=path, reason="it has no version")
+        return ManifestLook(branch=branch, path=path, newest=0, head=None, fault=missing)
+    lost = find_lost_version(store, path, numbers[0])
+    newest = lost or numbers[0]
     fault: ManifestFault | None = None
+    if lost is not None:
+        place = f"{path}/{version_file(lost)}"
+        fault = ManifestFault(kind=ManifestFaultKind.VERSION, place=place, reason="its file is gone")
     tags: dict[int, str] = {}
     for number in numbers:
         if is_tagged:
@@ -84,7 +92,7 @@ def _look(store: Store, branch: str, path: str, *, is_tagged: bool = False) -> M
             head = _read(store, branch, path, number, sizes)
         except FormatRefusedError as error:
             found = ManifestFault(kind=ManifestFaultKind.FORMAT, place=path, reason=str(error))
-            return ManifestLook(branch=branch, path=path, newest=numbers[0], head=None, fault=fault or found)
+            return ManifestLook(branch=branch, path=path, newest=newest, head=None, fault=fault or found)
         except ManifestCorruptError as error:
             place = f"{path}/{version_file(number)}"
             fault = fault or ManifestFault(kind=ManifestFaultKind.CONTENT, place=place, reason=error.reason)
@@ -92,10 +100,8 @@ def _look(store: Store, branch: str, path: str, *, is_tagged: bool = False) -> M
             fault = fault or ManifestFault(kind=ManifestFaultKind.VERSION, place=error.place, reason=error.reason)
         else:
             tags.pop(number, None)
-            return ManifestLook(branch=branch, path=path, newest=numbers[0], head=head, fault=fault, damaged=tags)
-    if not numbers:
-        fault = ManifestFault(kind=ManifestFaultKind.MISSING, place=path, reason="it has no version")
-    return ManifestLook(branch=branch, path=path, newest=numbers[0] if numbers else 0, head=None, fault=fault)
+            return ManifestLook(branch=branch, path=path, newest=newest, head=head, fault=fault, damaged=tags)
+    return ManifestLook(branch=branch, path=path, newest=newest, head=None, fault=fault)
 
 
 def _tag(store: Store, path: str, number: int) -> dict[int, str]:
@@ -114,6 +120,8 @@ def _read(store: Store, branch: str, path: str, number: int, sizes: Mapping[str,
             table = open_version(store, path, number)
         except TableMissingError:
             raise DamagedError(place, "it is blank or cut off") from None
+    if table.version != number:
+        raise DamagedError(place, f"it is the file of version {table.version}")
     check_stamp(table.metadata)
     files = table.files()
     if not files:

@@ -5,6 +5,7 @@ from typing import Protocol
 import msgspec
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.layout import TablePath
 
 
 class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -16,7 +17,7 @@ class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     table_key: str
     """The table's key before the commit."""
-    path: str
+    path: TablePath
     property: str | None = None
     """None for the whole type."""
 

@@ -13,6 +13,7 @@ files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from msgspec import structs
@@ -21,13 +22,13 @@ from omnigraph.clock import instant_text
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.damage import JournalDamage, ManifestLook
 from omnigraph.commit.gates import gate
-from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_log import Head, ManifestLog, find_lost_version
 from omnigraph.commit.records import Commit, Floor
 from omnigraph.commit.refs import undo
 from omnigraph.commit.retention import ranges
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.layout import EDGES, NODES, RECOVERY, version_file, version_key, version_number
-from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
+from omnigraph.storage.layout import EDGES, NODES, RECOVERY, version_file, version_hint, version_key, version_number
+from omnigraph.storage.objects import ObjectChangedError, ObjectExistsError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 from omnigraph.telemetry import log as telemetry_log
@@ -68,9 +69,11 @@ def put_aside(store: Store, look: ManifestLook) -> None:
     """
     whole = 0 if look.head is None else look.head.snapshot.manifest_version
     numbers = sorted(_numbers(store, look.path), reverse=True)
-    if not whole or not numbers or numbers[0] != look.newest:
-        found = str(numbers[0]) if numbers else "none"
-        raise ConflictError("manifest", str(look.newest), found, "it is not as it was looked at")
+    lost = find_lost_version(store, look.path, numbers[0]) if numbers else None
+    newest = lost or (numbers[0] if numbers else 0)
+    if not whole or newest != look.newest:
+        raise ConflictError("manifest", str(look.newest), str(newest or "none"), "it is not as it was looked at")
+    _move_hint_aside(store, look.path, look.newest)
     for number in numbers:
         if number <= whole:
             break
@@ -90,6 +93,18 @@ def _move_aside(store: Store, path: str, number: int, etag: str | None) -> None:
         raise ObjectChangedError(key)
     store.objects.put(aside_key(path, number), found.data)
     store.objects.delete_if_match(key, found.etag)
+
+
+def _move_hint_aside(store: Store, path: str, newest: int) -> None:
+    """Forget that a version was made which is gone or goes; its number stays known by the copy, even without a file."""
+    try:
+        hint = store.objects.get(version_hint(path))
+        with suppress(ObjectExistsError):  # a repair that died has kept the version itself under that name
+            store.objects.put_if_absent(aside_key(path, newest), hint.data)
+        store.objects.delete_if_match(version_hint(path), hint.etag)
+    except (ObjectMissingError, ObjectChangedError):
+        return
+    store.runtime.faults.reach("repair.aside")
 
 
 def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -> Head:

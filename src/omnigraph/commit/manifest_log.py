@@ -27,10 +27,10 @@ from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, SchemaRecord,
 from omnigraph.commit.sidecar import Origin, list_sidecars
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import Options
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import MANIFEST, version_file
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import PreparedSwap, SwapTable, create_swap_table, open_table
+from omnigraph.storage.swap import PreparedSwap, SwapTable, create_swap_table, open_table, read_hint
 from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
 from omnigraph.telemetry import log
 
@@ -138,6 +138,8 @@ class ManifestLog:
         self._head: Head | None = None
         self._seen = Freshness(store)
         self._keys = KeyFinder(store, path)
+        self._lost_on = 0
+        """The version on which the last swap was lost."""
 
     def latest(self) -> Head:
         """The newest state there is: one probe when nothing moved. BranchGoneError when the branch was deleted."""
@@ -187,6 +189,16 @@ class ManifestLog:
         Acknowledged only when the new version is reachable from the latest one: a state then has the new commit, or
         what else `is_made` looks for. The oldest `lost` parts of the journal, which can't be read, are left out.
         """
+        try:
+            return self._publish(base, manifest, is_made, lost)
+        except SwapLostError:
+            version = base.table.version
+            if self._lost_on == version:  # the first loss is ordinary contention, and costs no look
+                _require_movement(self.store, self.path, version)
+            self._lost_on = version
+            raise
+
+    def _publish(self, base: Head, manifest: Manifest, is_made: Callable[[Head], bool] | None, lost: int) -> Head:
         commit = manifest.head_commit
         is_made = is_made or (lambda head: self.contains(head, commit.id, commit.seq - 1))
         faults = self.store.runtime.faults
@@ -206,7 +218,7 @@ class ManifestLog:
             table = self._swap(base, prepared, is_made, commit.id)
             faults.reach("publish.swapped")
             table.flush()
-            self._verify(table, is_made)
+            _verify(table, is_made, self._read)
             if not self._seen.is_recent:
                 _require_ground(base, table)
             faults.reach("publish.verified")
@@ -324,12 +336,6 @@ class ManifestLog:
                 return next_.table
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
-    def _verify(self, table: SwapTable, is_made: Callable[[Head], bool]) -> None:
-        """A swap by a writer that slept across a trim can land behind the head: it is lost, not acknowledged."""
-        newest = table.latest()
-        if newest is not table and not is_made(self._read(newest)):
-            raise SwapLostError(self.path, table.version - 1)
-
 
 Others: TypeAlias = Callable[[str, str], ManifestLog]
 """Gives the log of another branch of the same graph, by its name and path."""
@@ -345,6 +351,24 @@ def _refuse_unfinished(store: Store) -> None:
     for one in found:
         if isinstance(one.sidecar.origin, Origin):
             raise UnfinishedCloneError(store.location.uri, one.sidecar.origin.uri)
+
+
+def _require_movement(store: Store, path: str, version: int) -> None:
+    """Check that a manifest has moved on from a version on which swaps are lost again and again.
+
+    Raises:
+        NewestVersionDamagedError: It has not: the name of the next version is taken, and nothing newer opens.
+    """
+    newest = open_table(store, path)
+    if newest.version <= version:
+        raise NewestVersionDamagedError(path, version + 1, newest.version, f"its file is that of {newest.version}")
+
+
+def _verify(table: SwapTable, is_made: Callable[[Head], bool], read: Callable[[SwapTable], Head]) -> None:
+    """A swap by a writer that slept across a trim can land behind the head: it is lost, not acknowledged."""
+    newest = table.latest()
+    if newest is not table and not is_made(read(newest)):
+        raise SwapLostError(table.path, table.version - 1)
 
 
 def _look_again(base: Head) -> None:
@@ -457,6 +481,12 @@ def _first_merged(sizes: Sequence[int], fresh: int) -> int:
 def open_version(store: Store, path: str, number: int) -> SwapTable:
     """A manifest at one of its versions, whatever is newer, not decoded; TableMissingError when there is none."""
     return open_table(store, path, number)
+
+
+def find_lost_version(store: Store, path: str, newest: int) -> int | None:
+    """Return the number of a version after `newest` that was made and whose file is gone, if any."""
+    hint = read_hint(store, path, newest)
+    return None if hint is None or store.objects.info(f"{path}/{version_file(hint)}") is not None else hint
 
 
 def create_log(

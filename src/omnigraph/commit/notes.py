@@ -14,10 +14,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from omnigraph.commit.sidecar import is_table_file, phase_of
+from omnigraph.commit.checked_json import decode_checked, encode_checked
+from omnigraph.commit.sidecar import phase_of
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import RECOVERY, job_key, sidecar_key
-from omnigraph.storage.objects import ObjectChangedError, ObjectInfo, ObjectMissingError
+from omnigraph.storage.layout import RECOVERY, TableFile, job_key, sidecar_key
+from omnigraph.storage.objects import ForeignFileError, ObjectChangedError, ObjectInfo, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
 
@@ -47,7 +48,7 @@ class PhaseClosedError(OmnigraphError):
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The files that a task has made or is making, relative to the root."""
 
-    files: tuple[str, ...] = ()
+    files: tuple[TableFile, ...] = ()
     is_open: bool = True
 
 
@@ -67,7 +68,7 @@ class TaskNote:
 
     def begin(self) -> None:
         """Put the note, empty."""
-        data = msgspec.json.encode(Note())
+        data = encode_checked(Note())
         self._etag = self._store.objects.put_if_absent(self._key, data)
         if phase_of(self._store, self._operation_id) != self._phase:
             self._end()
@@ -98,7 +99,7 @@ class TaskNote:
             self._files.update(dict.fromkeys(files))
             if len(self._files) == known and not is_always:
                 return
-            data = msgspec.json.encode(Note(files=tuple(self._files)))
+            data = encode_checked(Note(files=tuple(self._files)))
             try:
                 self._etag = self._store.objects.put_if_match(self._key, data, self._etag)
             except ObjectChangedError:
@@ -137,10 +138,10 @@ def noted_files(store: Store) -> frozenset[str]:
         if not info.key.endswith(_NOTE):
             continue
         try:
-            files.update(msgspec.json.decode(store.objects.get(info.key).data, type=Note).files)
+            files.update(decode_checked(store.objects.get(info.key).data, Note).files)
         except ObjectMissingError:
             continue
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        except (ForeignFileError, ValueError) as error:
             log.warning("the note %s can't be read, and spares nothing from cleanup: %s", info.key, error)
     return frozenset(files)
 
@@ -178,16 +179,16 @@ def _closed(store: Store, key: str) -> tuple[str, ...]:
     while True:
         try:
             stored = store.objects.get(key)
-            note = msgspec.json.decode(stored.data, type=Note)
-            store.objects.put_if_match(key, msgspec.json.encode(Note(files=note.files, is_open=False)), stored.etag)
+            note = decode_checked(stored.data, Note)
+            store.objects.put_if_match(key, encode_checked(Note(files=note.files, is_open=False)), stored.etag)
         except ObjectMissingError:
             return ()
         except ObjectChangedError:
             continue
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        except (ForeignFileError, ValueError) as error:
             log.warning("the note %s can't be read, and the files that it names are left: %s", key, error)
             return ()
-        return tuple(file for file in note.files if is_table_file(file))
+        return note.files
 
 
 def _remove(store: Store, files: Iterable[str], kept: Collection[str]) -> int:

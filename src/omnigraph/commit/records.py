@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from omnigraph.commit.dropped import Purge, data_dropped
+from omnigraph.storage.layout import ManifestPath, TablePath
 from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 MAIN = "main"
@@ -17,7 +18,7 @@ class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """A registered table. `identity` is the type's number; `incarnation` counts tables of one name."""
 
     table_key: str
-    path: str
+    path: TablePath
     identity: int
     incarnation: int = 1
 
@@ -26,7 +27,7 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """One table of a commit: which version it left and which it reached. Versions are text: they exceed 2^63."""
 
     table_key: str
-    path: str
+    path: TablePath
     before: str | None
     after: str | None
     rows_before: int = 0
@@ -52,7 +53,7 @@ class MergedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Where the merged parent of a commit is found: its branch, that branch's manifest, and its number there."""
 
     branch: str
-    path: str
+    path: ManifestPath
     seq: int
 
 
@@ -138,7 +139,7 @@ class BranchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     name: str
     id: str
     """New each time that the name is used."""
-    path: str
+    path: ManifestPath
     parent_branch: str
     parent_commit: str
     created_at: str
@@ -153,7 +154,7 @@ class Fork(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     branch: str
     branch_id: str
     parent_branch: str
-    parent_path: str
+    parent_path: ManifestPath
     commit_id: str
     """The parent's commit that it was taken from, the first one of its own journal too."""
     seq: int
@@ -167,7 +168,7 @@ class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     name: str
     commit_id: str
     branch: str
-    path: str
+    path: ManifestPath
     """The manifest whose journal has the commit."""
     seq: int
     created_at: str

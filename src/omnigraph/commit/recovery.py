@@ -5,6 +5,7 @@ then the manifest is moved by an empty commit. The owner looks at its sidecar be
 on a manifest that moved; so after these two steps it can't become visible, and its files may go.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -14,13 +15,15 @@ import msgspec
 from omnigraph.clock import instant_text
 from omnigraph.commit.audit import AuditRow, record
 from omnigraph.commit.branch_errors import BranchGoneError
+from omnigraph.commit.checked_json import encode_checked
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.notes import clear, stray_operations, sweep
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import MAIN, Commit
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now
 from omnigraph.commit.verdict import Verdict, judge
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
@@ -28,8 +31,26 @@ from omnigraph.telemetry import RECOVERIES, log
 
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
+_VERSION = re.compile(r"((?:nodes|edges)/[^/]+)/_versions/d(\d+)\.manifest")
 _MOST_PATIENCE, _LOOKS = 0.5, 5
 """For how many seconds those that have landed are waited for, all together, and how often they are looked at."""
+
+
+class SidecarContradictedError(OmnigraphError):
+    """A sidecar says that its operation never came to be, and a branch shows what it made."""
+
+    kind = Kind.CORRUPT
+    code = "sidecar_contradicted"
+
+    def __init__(self, key: str, path: str, version: str, branch: str) -> None:
+        super().__init__(key, path, version, branch)
+        self.key, self.path, self.version, self.branch = key, path, version, branch
+
+    def __str__(self) -> str:
+        return (
+            f"the sidecar `{self.key}` names no commit of the history, but `{self.branch}` shows version {self.version}"
+            f" of {self.path}, which its operation made: it is damaged and left alone. Remove it when nothing writes"
+        )
 
 
 @dataclass
@@ -131,6 +152,7 @@ def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verd
         _audit(store, item, verdict, sidecar.commit_id, clear(store, sidecar.id, kept=frozenset(sidecar.files)))
         report.rolled_forward.append(sidecar.id)
     else:
+        _require_unpublished(store, item)
         if sidecar.state == "running" and not _fence(store, item):
             report.in_flight.append(sidecar.id)  # it woke up, or somebody else is at it
             return
@@ -168,11 +190,34 @@ def _is_over(branch: ManifestLog) -> bool:
     return False
 
 
+def _require_unpublished(store: Store, item: FoundSidecar) -> None:
+    """Check that no branch shows a table version that this operation made, before anything of it is removed.
+
+    An operation whose commit is not in the history can't have published one. Where one is, the sidecar is not what
+    was written: it is left alone, with every file that it names.
+
+    Raises:
+        SidecarContradictedError: A branch shows one now, or did in one of its latest commits.
+    """
+    named = {(match[1], match[2]) for match in map(_VERSION.fullmatch, item.sidecar.files) if match}
+    main = ManifestLog(store, MAIN, MANIFEST)
+    try:
+        branches = main.last().snapshot.manifest.live_branches.values()
+    except NotAGraphError:
+        return
+    for log_ in (main, *(ManifestLog(store, branch.name, branch.path) for branch in branches)):
+        manifest = log_.last().snapshot.manifest
+        shown = {(pin.path, str(pin.version)) for pin in manifest.pins.values()}
+        shown |= {(change.path, str(change.after)) for commit in manifest.commits for change in commit.changes}
+        for path, version in sorted(named & shown):
+            raise SidecarContradictedError(item.key, path, version, log_.branch)
+
+
 def _fence(store: Store, item: FoundSidecar) -> bool:
     """Mark the operation as abandoned, unless its sidecar has moved meanwhile."""
     abandoned = msgspec.structs.replace(item.sidecar, state="abandoned")
     try:
-        store.objects.put_if_match(item.key, msgspec.json.encode(abandoned), item.etag)
+        store.objects.put_if_match(item.key, encode_checked(abandoned), item.etag)
     except ObjectChangedError:
         return False
     return True

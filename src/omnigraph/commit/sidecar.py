@@ -7,9 +7,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from omnigraph.commit.checked_json import decode_checked, encode_checked
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY, sidecar_key
+from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, sidecar_key
 from omnigraph.storage.objects import (
+    ForeignFileError,
     ObjectChangedError,
     ObjectExistsError,
     ObjectInfo,
@@ -40,14 +42,14 @@ class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     id: str
     commit_id: str
     branch: str
-    manifest_path: str
+    manifest_path: ManifestPath
     base_seq: int
     operation: str
     actor: str
     started_at: str
     state: Literal["running", "abandoned"] = "running"
     beat: int = 0
-    files: tuple[str, ...] = ()
+    files: tuple[TableFile, ...] = ()
     """Every file it has made so far, relative to the root."""
     phase: int | msgspec.UnsetType = msgspec.UNSET
     """Of a job of many processes, the phase whose tasks may write now; 0 when none may."""
@@ -107,43 +109,25 @@ def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSideca
             stored = store.objects.get(info.key)
         except ObjectMissingError:
             continue  # its operation ended while we listed
+        except ForeignFileError as error:
+            broken.append(BrokenSidecar(key=info.key, reason=f"it is {error.what}"))
+            continue
         try:
-            sidecar = _decode(stored.data)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            sidecar = decode_checked(stored.data, Sidecar)
+        except ValueError as error:
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
         found.append(FoundSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
     return found, broken, others
 
 
-def _decode(data: bytes) -> Sidecar:
-    """Strictly: recovery deletes the files that a sidecar names, so they must be such as an operation makes."""
-    sidecar = msgspec.json.decode(data, type=Sidecar)
-    if sidecar.manifest_path != MANIFEST and not _is_below(sidecar.manifest_path, (BRANCHES,)):
-        raise msgspec.ValidationError(f"`{sidecar.manifest_path}` is not a manifest")
-    for file in sidecar.files:
-        if not is_table_file(file):
-            raise msgspec.ValidationError(f"`{file}` is not a file of a table")
-    return sidecar
-
-
-def is_table_file(path: str) -> bool:
-    """Whether a file is such as an operation makes and recovery may remove."""
-    return _is_below(path, (NODES, EDGES))
-
-
 def phase_of(store: Store, operation_id: str) -> int | None:
     """The phase of a running operation whose tasks may write now; None when it does not run any more."""
     try:
-        sidecar = _decode(store.objects.get(sidecar_key(operation_id)).data)
-    except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        sidecar = decode_checked(store.objects.get(sidecar_key(operation_id)).data, Sidecar)
+    except (ObjectMissingError, ValueError):
         return None
     return (sidecar.phase or 0) if sidecar.state == "running" else None
-
-
-def _is_below(path: str, places: tuple[str, ...]) -> bool:
-    first, *rest = path.split("/")
-    return first in places and bool(rest) and not {"", ".", ".."} & set(rest)
 
 
 def store_now(store: Store) -> datetime:
@@ -177,7 +161,7 @@ class Lease:
         """Put the sidecar; when that fails nothing has happened yet."""
         try:
             try:
-                self._etag = self._store.objects.put_if_absent(self._key, msgspec.json.encode(self._sidecar))
+                self._etag = self._store.objects.put_if_absent(self._key, encode_checked(self._sidecar))
             except ObjectExistsError:
                 if self._take_over() != self._sidecar:
                     raise
@@ -262,7 +246,7 @@ class Lease:
         renewed = msgspec.structs.replace(self._sidecar, beat=self._sidecar.beat + 1, files=files)
         for _ in range(RENEW_TRIES):
             try:
-                self._etag = self._store.objects.put_if_match(self._key, msgspec.json.encode(renewed), self._etag)
+                self._etag = self._store.objects.put_if_match(self._key, encode_checked(renewed), self._etag)
             except ObjectChangedError:
                 found = self._take_over()
                 if found is None:
@@ -278,8 +262,8 @@ class Lease:
         """What is stored, when it is our own writing, with its tag: only the owner of a sidecar says `running`."""
         try:
             stored = self._store.objects.get(self._key)
-            found = msgspec.json.decode(stored.data, type=Sidecar)
-        except (ObjectMissingError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            found = decode_checked(stored.data, Sidecar)
+        except (ObjectMissingError, ValueError):
             return None
         if found.id != self._sidecar.id or found.state != "running":
             return None

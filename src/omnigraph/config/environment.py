@@ -24,6 +24,7 @@ BLOB_SOURCES = "OMNIGRAPH_BLOB_SOURCES"
 CACHE_BYTES = "OMNIGRAPH_CACHE_BYTES"
 TRAVERSAL_MODE = "OMNIGRAPH_TRAVERSAL_MODE"
 DERIVED_CACHE = "OMNIGRAPH_DERIVED_CACHE"
+FOLLOW_LINKS = "OMNIGRAPH_FOLLOW_LINKS"
 QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
 QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
 MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
@@ -68,6 +69,7 @@ def runtime_from(environment: Mapping[str, str]) -> Runtime:
         cache_bytes=_bytes(environment, CACHE_BYTES),
         traversal_mode=traversal_from(environment),
         derived_cache=_DEFAULTS.derived_cache if derived_cache is None else derived_cache,
+        follow_links=_switch(environment, FOLLOW_LINKS) or False,
         storage=storage_from(environment),
         blob_sources=blob_sources_from(environment),
         embedding=embedding_from(environment),

@@ -28,7 +28,8 @@ from omnigraph.storage.inspection import (
     listings_below,
     look_at_version,
 )
-from omnigraph.storage.layout import EDGES, NODES
+from omnigraph.storage.layout import EDGES, NODES, TABLE_ROOTS
+from omnigraph.storage.objects import ForeignFileError
 from omnigraph.storage.pinned_files import PinnedFiles, UnknownPartError
 from omnigraph.telemetry import bytes_text
 
@@ -84,6 +85,15 @@ def list_tables(session: Session) -> dict[str, Listing]:
     return {**listings_below(session.store, NODES), **listings_below(session.store, EDGES)}
 
 
+def foreign_files(session: Session) -> list[Finding]:
+    """Return a finding for each link, pipe or device among the tables and manifests."""
+    errors = [error for root in TABLE_ROOTS for error in session.store.find_foreign_files(root)]
+    return [
+        Finding(code="foreign_file", thing=error.key, place=error.key, message=f"it is {error.what}")
+        for error in errors
+    ]
+
+
 def check_files(
     session: Session, pinned: Sequence[Pinned], *, is_quick: bool, watch: Callable[[str, int, int], None]
 ) -> Files:
@@ -92,6 +102,7 @@ def check_files(
     `watch` is told of every version that is done, and how many of how many are.
     """
     found = Files(list_tables(session))
+    found.findings += foreign_files(session)
     found.files = sum(len(listing.sizes) for listing in found.listings.values())
     found.nbytes = sum(size for listing in found.listings.values() for size in listing.sizes.values())
     workers = session.runtime.options.upkeep.concurrency
@@ -218,7 +229,11 @@ def check_unused(session: Session, found: Files, pinned: Sequence[Pinned]) -> li
 
 def _is_lost(session: Session, path: str, version: int) -> bool:
     """A second look: a version may have been made since the files were listed."""
-    return not look_at_version(Table(session.handles, path, version), listing_of(session.store, path)).is_readable
+    try:
+        listing = listing_of(session.store, path)
+    except ForeignFileError:
+        return True
+    return not look_at_version(Table(session.handles, path, version), listing).is_readable
 
 
 def _past_findings(lost: Mapping[str, int]) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.codec import fingerprint
 from omnigraph.storage.inspection import DamagedError
 from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY
-from omnigraph.storage.objects import ObjectMissingError
+from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
 from omnigraph.storage.store import Store
 
 _CODES = {
@@ -283,6 +283,8 @@ def _schema_copy(store: Store, manifest: Manifest) -> Iterator[Finding]:
         text = store.objects.get(SCHEMA_COPY).data.decode(errors="replace")
     except ObjectMissingError:
         message = "the readable copy of the schema is gone"
+    except ForeignFileError as error:
+        message = f"the readable copy of the schema is {error.what}"
     else:
         if text == manifest.schema.source:
             return

@@ -24,7 +24,7 @@ from omnigraph.storage.layout import (
     version_file,
     version_number,
 )
-from omnigraph.storage.objects import ObjectInfo, ObjectMissingError
+from omnigraph.storage.objects import ForeignFileError, ObjectInfo, ObjectMissingError
 from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
 from omnigraph.storage.store import Store
 
@@ -132,7 +132,7 @@ def named_by_operations(store: Store) -> Named:
     for one in broken:
         try:
             text = store.objects.get(one.key).data.decode(errors="replace")
-        except ObjectMissingError:
+        except (ObjectMissingError, ForeignFileError):
             continue
         files.update(_TABLE_FILE.findall(text))
     return Named(tuple(one.sidecar for one in found), frozenset(files))

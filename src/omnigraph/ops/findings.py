@@ -88,6 +88,12 @@ CODES: dict[str, Code] = {
         "`_schema.pg`, the readable copy of main's schema, says something else, or is gone; nobody reads it back",
         "`omnigraph schema show` prints the one that counts",
     ),
+    "foreign_file": Code(
+        Severity.ERROR,
+        "a link, a pipe or a device lies among the files of tables, and none is followed or opened",
+        "find out who put it there, then put the real file in its place; OMNIGRAPH_FOLLOW_LINKS=true allows tables"
+        " that are links",
+    ),
     "foreign_object": Code(
         Severity.NOTE, "something below the graph's root is not part of it", "move it away: a graph's place is its own"
     ),

@@ -34,7 +34,7 @@ from omnigraph.schema.catalog import AnyType, NodeType
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stage_segments, stored_indexes
 from omnigraph.storage.inspection import Listing
-from omnigraph.storage.layout import MANIFEST, table_path
+from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, table_path
 from omnigraph.telemetry import log as telemetry_log
 
 T = TypeVar("T")
@@ -77,6 +77,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
     It ends when it is not wanted any more, unless something is published by then: that is always told.
 
     Raises:
+        ForeignFileError: Something among the tables is a link, a pipe or a device.
         NotAGraphError: There is nothing that ever was a graph.
         BranchMissingError: There is no branch of that name.
         ConflictError: Others kept writing to the tables that are repaired.
@@ -86,6 +87,8 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
     check_signature(call.actor, call.message, None)
     if call.confirm:
         session.check_writable()
+    for error in (error for root in TABLE_ROOTS for error in session.store.find_foreign_files(root)):
+        raise error  # what a link hides is not lost, and going back would lose it
     report = _Report()
     known = Known()
 

@@ -7,11 +7,9 @@ told of. What decides is pure: names, sizes and times in, a verdict out.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
-from pathlib import Path
 
 from omnigraph.storage.layout import version_number
 from omnigraph.storage.objects import ObjectInfo
@@ -161,10 +159,9 @@ def remove(store: Store, files: Sequence[ObjectInfo], told: Callable[[ObjectInfo
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    if store.location.is_local:
+    if store.local is not None:
         for directory in sorted({directory for info in files for directory in _own(info.key)}, key=len, reverse=True):
-            with suppress(OSError):  # it is not empty, or gone already
-                Path(store.uri(directory)).rmdir()
+            store.local.remove_directory(directory)
 
 
 def remove_unplaced(store: Store, room: str, before: datetime) -> int:
@@ -172,16 +169,16 @@ def remove_unplaced(store: Store, room: str, before: datetime) -> int:
 
     No listing shows them. Only a local disk has such.
     """
-    if not store.location.is_local:
+    if store.local is None:
         return 0
-    removed = 0
-    for path in Path(store.uri(room)).glob(".tmp-*"):
-        with suppress(FileNotFoundError):  # it was put in its place just now
-            is_old = datetime.fromtimestamp(path.stat().st_mtime, UTC) < before
-            if is_old and _UNPLACED.fullmatch(path.name):
-                path.unlink()
-                removed += 1
-    return removed
+    unplaced = [
+        info
+        for info in store.local.list_temporary(room)
+        if info.modified < before and _UNPLACED.fullmatch(info.key.rpartition("/")[2])
+    ]
+    for info in unplaced:
+        store.local.delete(info.key)
+    return len(unplaced)
 
 
 def _own(key: str) -> list[str]:

@@ -23,7 +23,7 @@ def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:
     try:
         transaction = write_fragments(
             rows,
-            store.uri(path),
+            store.table_uri(path),
             mode="create",
             return_transaction=True,
             data_storage_version=FORMAT,

@@ -4,10 +4,7 @@ Nothing here is part of a graph: it may be lost, damaged or deleted at any time,
 is flushed, a write that fails is only logged, and whoever reads must be able to tell that a content is damaged.
 """
 
-import secrets
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.objects import ObjectMissingError
@@ -34,9 +31,10 @@ class DerivedObjects:
     def read(self, key: str) -> memoryview | None:
         """The content, which later changes of the object do not reach; None when there is none."""
         try:
-            if self._store.location.is_local:
+            if self._store.local is not None:
                 self._store.runtime.telemetry.record("control", "get")
-                return _content(self._path(key))
+                # Not mapped: who cuts or overwrites the file later must not reach into lists that were checked.
+                return self._store.local.get_derived(key)
             return memoryview(self._store.objects.get(key).data)
         except ObjectMissingError:
             return None
@@ -49,9 +47,9 @@ class DerivedObjects:
         if self.is_read_only:
             return False
         try:
-            if self._store.location.is_local:
+            if self._store.local is not None:
                 self._store.runtime.telemetry.record("control", "put")
-                _replaced(self._path(key), parts)
+                self._store.local.put_derived(key, parts)
             elif sum(map(len, parts)) > _MOST_IN_ONE_PUT:
                 return False
             else:
@@ -67,27 +65,3 @@ class DerivedObjects:
             self._store.objects.delete(key)
         except OmnigraphError as error:
             log.warning("could not remove %s: %s", key, error)
-
-    def _path(self, key: str) -> Path:
-        return Path(self._store.uri(key))
-
-
-def _content(path: Path) -> memoryview | None:
-    try:
-        # Not mapped: whoever cuts or overwrites the file later must not reach into lists that were checked.
-        return memoryview(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _replaced(path: Path, parts: Sequence[memoryview | bytes]) -> None:
-    path.parent.mkdir(exist_ok=True)  # the graph itself may be gone by now: then this fails, and makes nothing
-    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            for part in parts:
-                file.write(part)
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

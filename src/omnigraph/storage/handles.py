@@ -69,6 +69,8 @@ def read_errors(path: str, version: int, explain: Explain = lambda error: error)
     except BaseException as error:
         if type(error).__name__ != PANIC:  # it is no Exception, so that nobody catches it by accident
             raise
+        if is_unreachable(error):
+            raise store_failure(f"read {path}", error) from error
         raise explain(PinUnreadableError(path, version, f"Lance failed over it: {error}")) from error
 
 
@@ -111,7 +113,7 @@ class Handles:
         with counted(self.store.runtime.telemetry, "table"):
             try:
                 return lance.dataset(
-                    self.store.uri(path),
+                    self.store.table_uri(path),
                     version=version,
                     session=self.store.session,
                     storage_options=self.store.lance_options,

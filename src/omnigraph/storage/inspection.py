@@ -22,7 +22,7 @@ from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
 from omnigraph.storage.layout import version_key, version_number
-from omnigraph.storage.objects import ObjectInfo, StoreDeniedError, StoreUnavailableError
+from omnigraph.storage.objects import ForeignFileError, ObjectInfo, StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.pinned_files import PinnedFiles, version_parts
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_failure
 from omnigraph.storage.staging import deletion_path
@@ -59,6 +59,8 @@ def damage_of(place: str) -> Iterator[None]:
         yield
     except PinUnreadableError as error:
         raise DamagedError(place, error.reason) from error
+    except ForeignFileError as error:
+        raise DamagedError(error.key, f"it is {error.what}") from error
     except StoreUnavailableError as error:
         if isinstance(error, StoreDeniedError) or is_unreachable(error):
             raise
@@ -72,6 +74,8 @@ def damage_of(place: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != PANIC:
             raise
+        if is_unreachable(error):
+            raise store_failure(f"read {place}", error) from error
         raise DamagedError(place, reason_of(RuntimeError(str(error)))) from error
 
 

@@ -1,7 +1,9 @@
 """The names of things below a graph's root."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 MANIFEST = "__manifest"
 BRANCHES = "__branches"
@@ -17,6 +19,16 @@ FORMAT: Final = "2.2"
 
 TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY, DERIVED})
 """Everything that may lie directly below a root; an init refuses a place that holds anything else."""
+
+TABLE_ROOTS = (MANIFEST, BRANCHES, NODES, EDGES)
+"""Everything that is read by Lance lies at or below one of these, but the audit."""
+_NAME = r"[0-9A-Za-z_-][0-9A-Za-z_.-]*"
+TablePath = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{NODES}|{EDGES})/{_NAME}\Z")]
+"""The path of a table, checked when it is decoded, so that no stored path can lead out of the graph."""
+ManifestPath = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{MANIFEST}|{BRANCHES}/{_NAME})\Z")]
+"""The path of a manifest, checked likewise."""
+TableFile = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{NODES}|{EDGES})(?:/(?!\.{{1,2}}(?:/|\Z))[^/\x00]+)+\Z")]
+"""A file below a table, checked likewise: what an operation may make and recovery may remove."""
 
 _FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
 
@@ -64,6 +76,11 @@ def version_number(key: str) -> int:
     """The inverse of `version_file`; 0 for a file that is not an ordinary version."""
     name = key.rsplit("/", 1)[-1].removesuffix(".manifest")
     return 2**64 - 1 - int(name) if name.isdigit() else 0
+
+
+def version_hint(path: str) -> str:
+    """Return the key of the file in which Lance notes the newest version of a table, after making it; on disk only."""
+    return f"{path}/_versions/latest_version_hint.json"
 
 
 def detached_file(version: int) -> str:

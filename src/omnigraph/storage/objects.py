@@ -52,6 +52,23 @@ class ObjectChangedError(OmnigraphError):
         return f"the object `{self.key}` was changed or removed by somebody else"
 
 
+class ForeignFileError(OmnigraphError):
+    """Something below a root is no plain file or directory but a link, a pipe, a device. It is never followed."""
+
+    kind = Kind.CORRUPT
+    code = "foreign_file"
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(key, what)
+        self.key, self.what = key, what
+
+    def __str__(self) -> str:
+        return (
+            f"`{self.key}` is {self.what}, and omnigraph follows or opens none below a graph:"
+            " find out who put it there, then remove it or put the real file in its place"
+        )
+
+
 class ObjectKeyError(OmnigraphError):
     """A key has a segment that is empty, `.` or `..`: S3 allows that, its client library does not."""
 

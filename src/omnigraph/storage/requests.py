@@ -1,5 +1,7 @@
 """Counting what Lance asks of the object store, by target."""
 
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +20,19 @@ _attributed: dict[str, int] = {}
 """Lance's counts when they were last attributed, by operation."""
 
 _DENIED = ("lacked the necessary privileges", "401 Unauthorized", "403 Forbidden", "Permission denied")
-_UNREACHABLE = ("Generic S3 error", "HTTP error", *_DENIED)
+_SYSTEM = (
+    errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOMEM, errno.EBUSY, errno.ENFILE, errno.EMFILE, errno.ENOSPC,
+    errno.ENOBUFS, errno.ETIMEDOUT, errno.ESTALE, errno.EDQUOT,
+)  # fmt: skip
+"""What the system says when it could not look: nothing is known then about what is stored."""
+_UNREACHABLE = (
+    "Generic S3 error",
+    "HTTP error",
+    "timed out",
+    *_DENIED,
+    # As Rust shows an error, as a panic of it does, and as Python names it.
+    *(mark for code in _SYSTEM for mark in (f"(os error {code})", f"Os {{ code: {code},", os.strerror(code))),
+)
 """What the text of Lance's errors says when the store is to blame, and not what is stored in it."""
 _IO = ("LanceError(IO)", "Not found:")
 
@@ -83,14 +97,16 @@ def store_errors(action: str) -> Iterator[None]:
         raise store_failure(action, error) from error
 
 
-def store_failure(action: str, error: Exception) -> StoreUnavailableError:
+def store_failure(action: str, error: BaseException) -> StoreUnavailableError:
     """Our error for one of Lance's, when the store failed or refused."""
     failure = StoreDeniedError if any(mark in str(error) for mark in _DENIED) else StoreUnavailableError
     return failure(action, reason_of(error))
 
 
-def is_unreachable(error: Exception) -> bool:
+def is_unreachable(error: BaseException) -> bool:
     """Whether the store did not answer or refused: then nothing is known about what is stored."""
+    if isinstance(error, OSError) and error.errno in _SYSTEM:
+        return True
     return any(mark in str(error) for mark in _UNREACHABLE)
 
 
@@ -99,7 +115,7 @@ def is_io(error: Exception) -> bool:
     return any(mark in str(error) for mark in _IO) or is_unreachable(error)
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line of an error of Lance, without the place in its source."""
     return str(error).split("\n", 1)[0].split(", /home", 1)[0].removeprefix("External error: ")
 

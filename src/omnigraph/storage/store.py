@@ -11,7 +11,7 @@ from omnigraph.places import Location
 from omnigraph.runtime import Runtime
 from omnigraph.storage.durable import flush, flush_above
 from omnigraph.storage.local_objects import LocalObjects
-from omnigraph.storage.objects import ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError
+from omnigraph.storage.objects import ForeignFileError, ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError
 from omnigraph.storage.s3_objects import S3Objects
 
 INDEX_BYTES = 512 * 1024 * 1024
@@ -49,7 +49,10 @@ class Store:
         """Directories whose own names are known to be on disk."""
         self.recovery = Interval(runtime.clock)
         """When operations that died were last looked for. Opening a graph for writing begins with that."""
-        self.objects: ObjectStore = CountedObjects(_objects(location, runtime), runtime)
+        self._checked_tables: set[str] = set()
+        self.local = _local_objects(location, runtime)
+        """The same objects where they are files of this machine, for what only files have."""
+        self.objects: ObjectStore = CountedObjects(self.local or _remote_objects(location, runtime), runtime)
 
     @property
     def lance_options(self) -> dict[str, str] | None:
@@ -64,6 +67,22 @@ class Store:
     def uri(self, path: str) -> str:
         """The address of a table."""
         return self.location.child(path).uri
+
+    def table_uri(self, path: str) -> str:
+        """Return the address of a table for Lance, which opens whatever lies there.
+
+        Raises:
+            ForeignFileError: The table, or a file of it, is a link, a pipe or a device. Looked at once for each table.
+        """
+        if path not in self._checked_tables:
+            for error in self.find_foreign_files(path):
+                raise error
+            self._checked_tables.add(path)
+        return self.uri(path)
+
+    def find_foreign_files(self, path: str) -> list[ForeignFileError]:
+        """Return an error for each link, pipe or device at or below a path; none where the settings allow links."""
+        return [] if self.local is None or self.runtime.options.follow_links else self.local.find_foreign_files(path)
 
     def flush(self, paths: Iterable[str]) -> None:
         """Make files durable, given relative to the root; on an object store they already are."""
@@ -145,7 +164,13 @@ def _session(cache_bytes: int | None) -> Session:
     return Session(index_cache_size_bytes=min(INDEX_BYTES, most), metadata_cache_size_bytes=min(METADATA_BYTES, most))
 
 
-def _objects(location: Location, runtime: Runtime) -> ObjectStore:
-    if location.bucket is None:
-        return LocalObjects(location.path, is_durable=runtime.options.durability is Durability.FSYNC)
+def _local_objects(location: Location, runtime: Runtime) -> LocalObjects | None:
+    if not location.is_local:
+        return None
+    is_durable = runtime.options.durability is Durability.FSYNC
+    return LocalObjects(location.path, is_durable=is_durable, follow_links=runtime.options.follow_links)
+
+
+def _remote_objects(location: Location, runtime: Runtime) -> ObjectStore:
+    assert location.bucket is not None  # noqa: S101 - what is not local has a bucket
     return S3Objects(location.bucket, location.path, runtime.options.storage)

@@ -5,6 +5,7 @@ The swap is a strict Lance overwrite: of any number of racers on version V exact
 the same prepared swap again returns the version that it made, so a lost response can be asked about.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,11 +17,14 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.creating import create_dataset
-from omnigraph.storage.layout import version_file, version_number
+from omnigraph.storage.layout import AUDIT, is_detached, version_file, version_hint, version_number
+from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
 
+MAX_LOST_VERSIONS = 1_000
+"""A hint that is further ahead of the newest version says nothing: it is damaged itself."""
 DAMAGE_DEPTH = 10
 """How many versions are tried when the newest can't be read."""
 
@@ -175,19 +179,54 @@ def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
 
 
 def open_table(store: Store, path: str, version: int | None = None) -> SwapTable:
-    """The newest version, or the one asked for."""
+    """The newest version, or the one asked for.
+
+    Raises:
+        TableMissingError: There is none.
+        NewestVersionDamagedError: The newest version can't be read, is gone, or is an earlier one in its place.
+    """
+    table = _open(store, path, version)
+    hint = None if version is not None else read_hint(store, path, table.version)
+    if hint is None:
+        return table
+    if store.objects.info(f"{path}/{version_file(hint)}") is None:
+        raise NewestVersionDamagedError(path, hint, table.version, "its file is gone")
+    newer = _open(store, path, None)  # it was made after the first look, or its file is that of an earlier one
+    if newer.version < hint:
+        raise NewestVersionDamagedError(path, hint, newer.version, f"its file is that of version {newer.version}")
+    return newer
+
+
+def read_hint(store: Store, path: str, newest: int) -> int | None:
+    """Return the number of a version after `newest` that was made; None when there is no sign of one.
+
+    On disk, Lance notes the number of a version once it is made. On an object store nothing but the version itself
+    tells that it was there.
+    """
+    if store.local is None:
+        return None
+    try:
+        hint = json.loads(store.local.get(version_hint(path)).data)["version"]
+    except (ObjectMissingError, ValueError, LookupError, TypeError):
+        return None
+    return hint if isinstance(hint, int) and 0 < hint - newest <= MAX_LOST_VERSIONS else None
+
+
+def _open(store: Store, path: str, version: int | None) -> SwapTable:
     with counted(store.runtime.telemetry, "manifest"):
         try:
             dataset = lance.dataset(
-                store.uri(path), version=version, session=store.session, storage_options=store.lance_options
+                store.table_uri(path), version=version, session=store.session, storage_options=store.lance_options
             )
         except (ValueError, OSError, RuntimeError) as error:
             reason = reason_of(error)
             if is_unreachable(error):
                 raise store_failure(f"open {path}", error) from error
-            if "not found" in reason.lower() or "not a directory" in reason.lower():
+            is_missing = "not found" in reason.lower() or "not a directory" in reason.lower()
+            if not (is_missing and path == AUDIT):  # which is made when it is needed first
+                _raise_if_damaged(store, path, version, reason)
+            if is_missing:
                 raise TableMissingError(path) from None
-            _raise_if_damaged(store, path, version, reason)
             raise store_failure(f"open {path}", error) from error
     if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
         _raise_if_damaged(store, path, version, "it is blank")
@@ -196,10 +235,19 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
 
 
 def _raise_if_damaged(store: Store, path: str, version: int | None, reason: str) -> None:
-    """NewestVersionDamagedError when an older version opens: then the store answers, and the newest is to blame."""
+    """Raise what is to blame, where the store answers: a file that is no version of ours, or the newest version.
+
+    Raises:
+        ForeignFileError: A file has a name that Lance takes for a version, or can't read, and that we give to none.
+        NewestVersionDamagedError: An older version opens.
+    """
     if version is not None:
         return
-    numbers = sorted((version_number(info.key) for info in store.objects.list_under(f"{path}/_versions")), reverse=True)
+    keys = [info.key for info in store.objects.list_under(f"{path}/_versions") if info.key.endswith(".manifest")]
+    for key in keys:
+        if not key.isascii() or is_detached(version_number(key)):
+            raise ForeignFileError(key.encode(errors="replace").decode(), "named like a version that no graph reaches")
+    numbers = sorted(map(version_number, keys), reverse=True)
     for older in numbers[1:DAMAGE_DEPTH]:
         try:
             open_table(store, path, older)
