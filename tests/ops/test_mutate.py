@@ -46,9 +46,7 @@ def test_an_insert_of_a_key_that_exists_changes_what_it_gives(graph: og.Graph) -
     result = run(graph, 'insert Person { name: "ada", score: 1.5 }')
 
     assert result.affected_nodes == 1
-    assert rows(graph, "Person", "id", "age", "mood", "score") == [
-        {"id": "ada", "age": 3, "mood": "sad", "score": 1.5}
-    ]
+    assert rows(graph, "Person", "id", "age", "mood", "score") == [{"id": "ada", "age": 3, "mood": "sad", "score": 1.5}]
 
 
 def test_a_node_without_a_key_gets_an_id_of_its_own(graph: og.Graph) -> None:

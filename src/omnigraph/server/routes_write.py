@@ -74,7 +74,7 @@ async def answer_mutation(
 
 
 @router.post("/graphs/{graph}/load", **described(LoadAnswer, takes_lines=True, can_conflict=True))
-async def load(  # noqa: PLR0913, PLR0917 - FastAPI's way to declare what a query string has
+async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string has
     request: Request,
     graph: GraphId,
     mode: Mode,

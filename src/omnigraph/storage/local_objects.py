@@ -68,8 +68,8 @@ class LocalObjects:
         """See ObjectStore."""
         with _store_errors(f"read `{key}`"):
             try:
-                with (self._root / key).open("rb") as file:
-                    return file.read(size)
+                with self._parent(key, follow=self._follow) as (directory, name):
+                    return _read_bytes(directory, name, key, size)[0]
             except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissingError(key) from None
 
@@ -232,9 +232,7 @@ class LocalObjects:
         except (FileNotFoundError, NotADirectoryError):
             raise ObjectChangedError(key) from None
 
-    def _replace(
-        self, directory: int, name: str, parts: Sequence[memoryview | bytes], *, is_durable: bool
-    ) -> None:
+    def _replace(self, directory: int, name: str, parts: Sequence[memoryview | bytes], *, is_durable: bool) -> None:
         with self._write_temporary(directory, parts, is_durable=is_durable) as temporary:
             os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
 
@@ -280,8 +278,8 @@ def _read(directory: int, name: str, key: str) -> StoredObject:
     return StoredObject(data, _etag(data), ObjectInfo(key, len(data), modified))
 
 
-def _read_bytes(directory: int, name: str, key: str) -> tuple[bytes, datetime]:
-    """Read a plain file and when it was changed; ForeignFileError for anything else, without waiting for it."""
+def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[bytes, datetime]:
+    """Read a plain file, or only its start, and when it was changed; ForeignFileError for anything else, without waiting for it."""
     try:
         descriptor = os.open(name, _FILE, dir_fd=directory)
     except OSError as error:
@@ -295,7 +293,7 @@ def _read_bytes(directory: int, name: str, key: str) -> tuple[bytes, datetime]:
         if not stat.S_ISREG(status.st_mode):
             raise ForeignFileError(key, _KINDS.get(stat.S_IFMT(status.st_mode), "no plain file"))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read()
+            data = file.read(size)
     finally:
         os.close(descriptor)
     return data, datetime.fromtimestamp(status.st_mtime, UTC)

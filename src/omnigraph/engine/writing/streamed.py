@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicates import Inputs, columns_of, pushed
+from omnigraph.engine.predicates import Inputs, columns_of
+from omnigraph.engine.table_filters import pushed
 from omnigraph.engine.writing.blobs import GivenBlobs, blob_names, referring, stored_batches
 from omnigraph.engine.writing.row_filter import holding
 from omnigraph.query.expr import Expr
