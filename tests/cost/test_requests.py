@@ -202,10 +202,10 @@ def test_history_is_whole_after_sealing(deep: tuple[Session, Session]) -> None:
 
 
 def test_many_tables_cost_what_the_touched_ones_cost(tmp_path: Path) -> None:
-    few = new_world(tmp_path / "few")
+    few = new_world(tmp_path / "few", CALM)
     types = ["A", "B", "C", *(f"T{n}" for n in range(214))]
     schema = Source("\n".join(f"node {name} {{ v: I64 }}" for name in types))
-    many = create(str(tmp_path / "many"), schema, actor="t", runtime=runtime())
+    many = create(str(tmp_path / "many"), schema, actor="t", runtime=runtime(CALM))
     for session in (few, many):
         commit(session, 3)
 
