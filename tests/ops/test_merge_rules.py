@@ -176,7 +176,7 @@ def test_types_that_one_side_added_renamed_and_dropped(changer: str, graph: og.G
     node New { name: String @key }
     edge Knows: Human -> Human { w: I32?  z: I32?  @key(src, dst) }
     """
-    graph.apply_schema(schema, branch=changer)
+    graph.apply_schema(schema, branch=changer, allow_drops=True)
     run(graph, 'insert New { name: "new" }', changer)
     run(graph, 'update P set { n: 2 } where name = "a"', other)
 

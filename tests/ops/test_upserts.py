@@ -8,6 +8,7 @@ import pytest
 import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows, run
+from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.ops import mutate as mutate_module
 
 SCHEMA = """
@@ -156,7 +157,7 @@ def test_a_row_that_another_writer_changed_meanwhile_is_read_again(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = og.open_graph(graph.uri)
-    check, waiting = mutate_module.check_constraints, ['update Doc set { level: 2 } where name = "a"']
+    check, waiting = check_constraints, ['update Doc set { level: 2 } where name = "a"']
 
     def check_then_write(*arguments: Any) -> Any:
         found = check(*arguments)
