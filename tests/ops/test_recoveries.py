@@ -11,7 +11,6 @@ from branching import branch, put
 from crash.jobs import OVER
 from omnigraph.cli.main import main
 from omnigraph.commit import audit
-from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops.branch import delete_branch
@@ -165,14 +164,11 @@ def test_commits_of_all_branches_come_once_and_newest_first(tmp_path: Path) -> N
         made += [put(one, {"a": number}) for one in (child, session, side)]
 
     found = list_commits(session, all_branches=True)
-    pages: list[Commit] = []
-    before = None
-    while True:
-        page = commit_page(session, limit=4, before=before, all_branches=True)
+    page = commit_page(session, limit=4, all_branches=True)
+    pages = [*page.commits]
+    while page.next is not None:
+        page = commit_page(session, limit=4, before=page.next, all_branches=True)
         pages += page.commits
-        before = page.next
-        if before is None:
-            break
 
     assert [one.id for one in found][: len(made)] == made[::-1]
     assert len({one.id for one in found}) == len(found) == len(made) + 2

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 import pyarrow as pa
@@ -20,7 +20,7 @@ from omnigraph.engine.decoding.json_lines import chunks_of
 from omnigraph.engine.decoding.sources import file_errors
 from omnigraph.engine.decoding.typed_files import ArrowStream
 from omnigraph.ops.load_call import LoadCall
-from omnigraph.ops.load_inputs import LoadInput, named_files
+from omnigraph.ops.load_inputs import LoadInput, PathLike, named_files
 from omnigraph.storage.remote_files import InputFile, RemoteFile
 
 WHOLE_BYTES = 1 << 30
@@ -53,12 +53,12 @@ class RequestDigest:
         options = [call.mode.value, call.only_known, call.on_error is not None, call.max_errors]
         return _hash(msgspec.json.encode([options, graph, typed], order="deterministic"))
 
-    def _content(self, data: Any) -> list[str]:
+    def _content(self, data: object) -> list[str]:
         """Digest one source, file by file."""
         if isinstance(data, _HashedChunks | _HashedRows):
             return [data.finish()]
         paths = data if isinstance(data, tuple) else (data,)
-        return [_digest_file(file) for path in paths for file in named_files(path, self._storage)]
+        return [_digest_file(file) for path in paths for file in named_files(cast("PathLike", path), self._storage)]
 
 
 def _watch(call: LoadCall) -> LoadInput:
