@@ -300,7 +300,7 @@ def test_the_reading_of_a_large_result_has_what_is_left_of_the_time(
 ) -> None:
     clock = Stepping()
     batches = many.query(NAMES, budget=Budget(clock, seconds=10.0)).batches(1_000)
-    project = finishing.project
+    project = vars(finishing)["project"]
 
     def slowly(*arguments: Any) -> pa.RecordBatch:
         clock.time += 4.0
@@ -340,7 +340,7 @@ def test_a_result_whose_time_is_over_gives_no_more_rows(many: og.Graph) -> None:
 
 def test_an_answer_that_took_too_long_is_none(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Stepping()
-    finish = running.finish
+    finish = vars(running)["finish"]
 
     def late(*arguments: Any) -> Any:
         found = finish(*arguments)

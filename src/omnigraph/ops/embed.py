@@ -227,7 +227,8 @@ class _Run:
             has_text = _has_text(rows.column(_source(prop)))
             without_text += rows.num_rows - (pc.sum(has_text).as_py() or 0)
             ids += rows.filter(has_text).column(ID).to_pylist()
-            self.session.budget.check_size(len(ids) * _ID_BYTES, f"the ids of {len(ids):,} rows that wait")
+            if self.session.watch is not None:
+                self.session.watch.check_size(len(ids) * _ID_BYTES, f"the ids of {len(ids):,} rows that wait")
         return sorted(ids), without_text
 
     def _batch(self, name: str, ids: Sequence[str]) -> int:

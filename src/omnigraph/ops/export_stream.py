@@ -53,13 +53,14 @@ def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | N
     session.allow(Action.EXPORT, snapshot.branch)
     chosen = chosen_types(session.catalog(snapshot), types)
     tables = session.tables(snapshot)
-    pieces = (
+    pieces: Iterator[bytes] = (
         piece
         for type_ in chosen
         for rows in _while_wanted(session, ordered_rows(tables.table(type_.table_key), type_))
         for piece in large_pieces(json_lines(type_, rows))
     )
     names = tuple(type_.name for type_ in chosen)
-    budget = session.budget
-    budget.pause()
-    return ExportStream(commit_id=snapshot.commit.id, pieces=_timed(budget, pieces), types=names)
+    if session.watch is not None:
+        session.watch.pause()
+        pieces = _timed(session.watch, pieces)
+    return ExportStream(commit_id=snapshot.commit.id, pieces=pieces, types=names)

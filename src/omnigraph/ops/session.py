@@ -193,11 +193,6 @@ class Session:
         """The accepted schema of a snapshot; the same object for as long as the schema is the same."""
         return self._catalogs.get(snapshot.manifest.schema)
 
-    @property
-    def budget(self) -> Budget:
-        """The deadline and memory limit of the verb that it is for; without any unless `within` gave it one."""
-        return Budget(self.runtime.clock) if self.watch is None else self.watch
-
     def check_writable(self) -> None:
         """ReadOnlyError for a read-only graph: every write asks."""
         if self.is_read_only:

@@ -147,7 +147,7 @@ class Table:
             parts, held = [], 0
             for batch in reader:
                 held += batch.nbytes
-                self._check(held)
+                _check(self, held)
                 parts.append(batch)
             return pa.Table.from_batches(parts, reader.schema)
 
@@ -185,20 +185,20 @@ class Table:
                 with_row_address=with_address,
                 blob_handling="all_binary" if with_blobs else None,
             ).to_batches():
-                self._check()
+                _check(self)
                 yield batch
 
     def take(self, positions: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these positions among those that live, in that order."""
         wanted = positions if isinstance(positions, pa.Array) else pa.array(positions, pa.int64())
         if self.watch is None or len(wanted) <= TAKEN_AT_ONCE:
-            self._check()
+            _check(self)
             return self._taken(wanted, columns)
         parts, held = [], 0
         for start in range(0, len(wanted), TAKEN_AT_ONCE):
             parts.append(self._taken(wanted.slice(start, TAKEN_AT_ONCE), columns))
             held += parts[-1].nbytes
-            self._check(held)
+            _check(self, held)
         return pa.concat_tables(parts)
 
     def _taken(self, wanted: pa.Array, columns: Sequence[str] | None) -> pa.Table:
@@ -245,7 +245,7 @@ class Table:
                 values = batch.column(column)
                 is_wanted = pc.is_in(values, value_set=wanted) if texts is None else pa.array(texts.places(values) >= 0)
                 kept = batch.filter(is_wanted)
-                self._check(held)
+                _check(self, held)
                 if kept.num_rows:
                     held += kept.nbytes
                     parts.append(kept)
@@ -343,21 +343,18 @@ class Table:
             found.append(IndexCoverage(index.name, columns, index.index_type, len(covered), len(fragments), segments))
         return tuple(sorted(found, key=lambda index: index.name))
 
-    def watched(self, watch: Watch) -> "Table":
-        """Return the same table, read under another watch."""
-        return Table(self.handles, self.path, self.version, watch)
-
-    def _check(self, held: int = 0) -> None:
-        """Ask the watch, if there is one, whether reading may continue with so many bytes of rows in memory."""
-        if self.watch is not None:
-            self.watch.check()
-            self.watch.check_size(held, f"reading rows of {self.path}")
-
     @contextmanager
     def _reading(self) -> Iterator[None]:
         errors = read_errors(self.path, self.version, self.handles.explain)
         with counted(self.handles.store.runtime.telemetry, "table"), errors:
             yield
+
+
+def _check(table: Table, held: int = 0) -> None:
+    """Ask a table's watch, if there is one, whether reading may continue with so many bytes of rows in memory."""
+    if table.watch is not None:
+        table.watch.check()
+        table.watch.check_size(held, f"reading rows of {table.path}")
 
 
 def _deleted(table: Table, metadata: lance.FragmentMetadata) -> Positions:

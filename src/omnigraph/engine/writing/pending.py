@@ -149,12 +149,6 @@ class PendingTable:
         """Whether nothing is pending."""
         return not self._parts and not self.deleted and self.streamed is None
 
-    @property
-    def count(self) -> int:
-        """How many rows are put or deleted."""
-        streamed = 0 if self.streamed is None else len(self.streamed.ids)
-        return int(self.rows.num_rows) + len(self.deleted) + streamed
-
     def parts(self) -> Iterator[pa.Table]:
         """Yield the rows to put, in parts if they are too many to hold."""
         yield self.rows
@@ -183,7 +177,7 @@ class PendingTable:
         """The rows for which the predicate is true, committed and pending; read under another watch if one is given."""
         names = list(dict.fromkeys([ID, *columns, *columns_of(predicate)]))
         filter_ = pushed(predicate, inputs)
-        table = self.table if watch is None else self.table.watched(watch)
+        table = self.table if watch is None else Table(self.table.handles, self.table.path, self.table.version, watch)
         if filter_ is None:  # every row has to be looked at, but not all of its columns
             chosen = ids_where(self.table, predicate, inputs)
             committed = self._standing(table.matching(ID, chosen, names, with_address=True))
@@ -245,7 +239,8 @@ class Pending:
         """How many nodes and how many edges are put or deleted, each counted once."""
         counts = {NodeType: 0, EdgeType: 0}
         for table in self.touched:
-            counts[type(table.type)] += table.count
+            streamed = 0 if table.streamed is None else len(table.streamed.ids)
+            counts[type(table.type)] += table.rows.num_rows + len(table.deleted) + streamed
         return counts[NodeType], counts[EdgeType]
 
 
