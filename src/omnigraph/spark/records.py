@@ -40,6 +40,8 @@ class SparkRecords:
         self.rejects = Rejects(self._scratch.directory if self._call.on_error is not None else None, {})
         self.unreadable: set[str] = set()
         """The types of which records were refused while they were read."""
+        self.export: str | None = None
+        """See Records."""
         self.armed: Armed | None = None
         self._phases: Phases | None = None
         self.staged = StagedLoad()
@@ -63,11 +65,6 @@ class SparkRecords:
         return self._input.is_repeatable
 
     @property
-    def export(self) -> str | None:
-        """See Records."""
-        return self._input.export
-
-    @property
     def loaded(self) -> list[str]:
         """The types that the load has rows of, or names."""
         return list(dict.fromkeys([*self._input.named, *self.staged.types]))
@@ -83,6 +80,7 @@ class SparkRecords:
         with self._open.opened() as phase:
             done = self._jobs.work(self._input.spec, phase.number, Staging(), doing="read", is_first=True)
             self.unreadable = self._input.take_over(done, self.rejects)
+            self.export = self._input.export
             self.staged = StagedLoad({one.split: one for one in done})
             phase.keep(self._staged_files(done))
 
