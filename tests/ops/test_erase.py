@@ -15,7 +15,7 @@ import pytest
 from lance.file import LanceFileReader
 
 import omnigraph as og
-from load_calls import edge, node
+from load_calls import Record, edge, node
 from mutating import new_graph
 from omnigraph.engine.search import column_words
 from omnigraph.engine.tables import read_cache
@@ -34,7 +34,7 @@ SEARCH = f'query q() {{ match {{ $a: Doc  search($a.body, "{WORD}") }} return {{
 FIND = f'query q() {{ match {{ $a: Doc {{ name: "{WORD}-key" }} }} return {{ $a.name }} }}'
 
 
-def documents() -> Iterator[dict[str, object]]:
+def documents() -> Iterator[Record]:
     """Rows of which one, and an edge that leads to it, say the word."""
     for number in range(60):
         yield node("Doc", name=f"d{number}", body=f"common words {number}", tags=["usual"], vec=[1.0, float(number)])

@@ -82,10 +82,8 @@ def test_a_load_reads_what_an_export_wrote(
         other.load(target, mode="append")
     else:
         assert keys(storage, target) == ["/edges/Knows.parquet", "/nodes/Person.parquet"]
-        parts = {
-            name: {one: f"{target}/{name}/{one}.parquet"} for name, one in (("nodes", "Person"), ("edges", "Knows"))
-        }
-        other.load(**parts, mode="append")
+        nodes = {"Person": f"{target}/nodes/Person.parquet"}
+        other.load(nodes=nodes, edges={"Knows": f"{target}/edges/Knows.parquet"}, mode="append")
 
     assert exported(other) == exported(graph)
 

@@ -79,7 +79,7 @@ def test_an_executor_that_knows_less_of_itself_is_refused(monkeypatch: pytest.Mo
 
 
 def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
-    digests = set()
+    digests: set[str] = set()
     for name, text in (("a.py", "x"), ("b.py", "x"), ("a.py", "y"), ("sub/a.py", "x")):
         place = tmp_path / str(len(digests))
         (place / name).parent.mkdir(parents=True)

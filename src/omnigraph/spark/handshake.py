@@ -75,7 +75,8 @@ def map_tasks(frame: DataFrame, body: Body, schema: str | StructType) -> DataFra
     The body travels as bytes inside of the task, so that an executor with other code has refused it before it tries to
     make sense of it.
     """
-    driver, packed = own_build(), cloudpickle.dumps(body)
+    driver = own_build()
+    packed = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]  # pyspark does not type it
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carrying():

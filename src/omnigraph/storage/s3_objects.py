@@ -264,17 +264,12 @@ class _Upload(io.RawIOBase):
 
     def __init__(self, upload: "WritableFile", key: str) -> None:
         super().__init__()
-        self._upload, self._key, self._size = upload, key, 0
+        self._upload, self._key = upload, key
 
     def writable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._size
-
     def write(self, data: "ReadableBuffer", /) -> int:
         with _upload_errors(self._key):
             self._upload.write(data)
-        size = memoryview(data).nbytes
-        self._size += size
-        return size
+        return memoryview(data).nbytes
