@@ -280,8 +280,10 @@ def test_a_replaced_schema_is_found_in_the_parent(world: Session) -> None:
     new = replace_schema(world, "later")
     review = branch(world, "review")
 
-    assert review.log.schema(review.head(), new) is not None
-    assert review.log.schema(review.head(), old.id) == old
+    schemas = {one.id: one for one in review.log.schemas(review.head())}
+
+    assert new in schemas
+    assert schemas[old.id] == old
     assert review.snapshot(commit_id=base.snapshot.commit.id).manifest.schema == old
 
 

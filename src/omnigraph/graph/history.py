@@ -240,7 +240,7 @@ class HistoryVerbs:
         session = self._session.on(branch)
         return verbs.schema_apply.plan_schema(session, schema_source(schema), allows_data_loss=allow_data_loss)
 
-    def apply_schema(
+    def apply_schema(  # noqa: PLR0913 - all but the schema by name
         self,
         schema: str | Source,
         *,

@@ -279,7 +279,11 @@ def _read(directory: int, name: str, key: str) -> StoredObject:
 
 
 def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[bytes, datetime]:
-    """Read a plain file, or only its start, and when it was changed; ForeignFileError for anything else, without waiting for it."""
+    """Read a plain file, or only its start, and when it was changed.
+
+    Raises:
+        ForeignFileError: It is anything else. Nobody waits for a pipe.
+    """
     try:
         descriptor = os.open(name, _FILE, dir_fd=directory)
     except OSError as error:
