@@ -685,18 +685,6 @@ def test_a_slow_write_with_a_lease_passes_however_old_its_files_are(session: Ses
     assert content(there, there.snapshot())["node:A"] == {"a": 3, "c": 1}
 
 
-def test_a_draft_that_is_older_than_the_grace_does_not_become_a_branch(session: Session) -> None:
-    log, found = session.located()
-    draft = session.branches.draft("late", log, found, "ada")
-    pass_time(session.uri, 2 * DAY)
-    collect(again(session))
-
-    with pytest.raises(og.TooSlowError, match="was collected"):
-        session.branches.register(draft)
-
-    assert session.branches.records() == []
-
-
 def test_what_it_reads_does_not_grow_with_the_history(session: Session) -> None:
     counts = []
     for _ in range(2):

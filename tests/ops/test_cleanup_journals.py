@@ -419,3 +419,15 @@ def test_branches_that_always_overlap_leave_no_more_behind_and_cost_no_more_in_t
 
     assert max(left[2:]) <= max(left[:2]) * 1.05, left
     assert max(asked[2:]) <= max(asked[:2]) * 1.05, asked
+
+
+def test_a_draft_that_is_older_than_the_grace_does_not_become_a_branch(session: Session) -> None:
+    log, found = session.located()
+    draft = session.branches.draft("late", log, found, "ada")
+    pass_time(session.uri, 2 * DAY)
+    collect(again(session))
+
+    with pytest.raises(og.TooSlowError, match="was collected"):
+        session.branches.register(draft)
+
+    assert session.branches.records() == []

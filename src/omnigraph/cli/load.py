@@ -108,14 +108,10 @@ def command(  # noqa: PLR0913 - one argument per option
     already is refused, or used as it is with --if-exists.
     Spark takes very large input where it is installed; --engine and --master choose otherwise.
     """
-    if not (data or nodes or edges):
-        _refuse("name what to load: --data FILE, --node TYPE=PATH or --edge TYPE=PATH")
-    if max_errors is not None and on_error == FAIL:
-        _refuse("--max-errors goes with --on-error DIR")
-    if if_exists and source is None:
-        _refuse("--if-exists goes with --from BRANCH; without it the branch has to be there")
-    if master is not None and engine == "local":
-        _refuse("--master is for Spark: leave out --engine local")
+    _refuse_if(not (data or nodes or edges), "name what to load: --data FILE, --node TYPE=PATH or --edge TYPE=PATH")
+    _refuse_if(max_errors is not None and on_error == FAIL, "--max-errors goes with --on-error DIR")
+    _refuse_if(if_exists and source is None, "--if-exists goes with --from BRANCH; else the branch has to be there")
+    _refuse_if(master is not None and engine == "local", "--master is for Spark: leave out --engine local")
     target = chosen_place(uri, store)
     if mode == "overwrite" and not (is_sure or dry_run):
         confirm_on_remote(
@@ -258,6 +254,11 @@ def _text(result: "LoadResult") -> str:
     if result.is_dry_run:
         return f"{text}dry run: nothing was written\n"
     return f"{text}commit {result.commit_id}\n" if result.commit_id else f"{text}nothing to change\n"
+
+
+def _refuse_if(condition: bool, message: str) -> None:
+    if condition:
+        _refuse(message)
 
 
 def _refuse(message: str) -> NoReturn:

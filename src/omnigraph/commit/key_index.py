@@ -63,15 +63,15 @@ class KeyFinder:
         self._runs: dict[str, np.ndarray] = {}
         self._parts: dict[str, tuple[int, dict[tuple[str, str], Commit]]] = {}
 
-    def find(self, manifest: Manifest, parts: SealedParts, actor: str, key: str, before: int | None) -> Commit | None:
-        """Return the actor's newest commit with the key, of those with a smaller `seq` than `before` if that is given.
+    def find(self, manifest: Manifest, parts: SealedParts, actor: str, key: str) -> Commit | None:
+        """Return the actor's newest commit with the key.
 
         Commits that are older than the settings promise may be found or not: ask `is_remembered`.
         """
         for commit in reversed(manifest.commits):
-            if (commit.actor, commit.idempotency_key) == (actor, key) and (before is None or commit.seq < before):
+            if (commit.actor, commit.idempotency_key) == (actor, key):
                 return commit
-        end = manifest.commits[0].seq if before is None else min(before, manifest.commits[0].seq)
+        end = manifest.commits[0].seq
         for run in reversed(manifest.key_runs):
             for first, last in self._candidates(run, _hash(actor, key)):
                 found = _search(parts, first, min(last, end - 1), actor, key)

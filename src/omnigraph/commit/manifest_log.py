@@ -269,21 +269,14 @@ class ManifestLog:
     def done_before(self, head: Head, actor: str, key: str) -> Commit | None:
         """Return the actor's commit with this idempotency key, if the settings say that it is remembered still.
 
-        Behind a branch's own commits come its parent's up to the fork: what they did is part of the branch.
+        A key belongs to a branch: what its parent has done is another request.
         """
-        log, before = self, None
-        while True:
-            found = log._keys.find(head.snapshot.manifest, head.table, actor, key, before)
-            fork = head.snapshot.manifest.fork
-            if found is not None:
-                return found if is_remembered(self.store, found) else None
-            first = head.snapshot.manifest.commits[0]
-            if fork is None or (first.seq <= fork.seq and not is_remembered(self.store, first)):
-                return None
-            before = fork.seq if before is None else min(before, fork.seq)
-            log = log.parent(fork)
-            held = log._head  # noqa: SLF001 - this class; any state will do that has the commits before the fork
-            head = held if held is not None and held.snapshot.commit.seq >= before else log._last_readable()  # noqa: SLF001
+        manifest = head.snapshot.manifest
+        inherited = -1 if manifest.fork is None else manifest.fork.seq
+        found = self._keys.find(manifest, head.table, actor, key)
+        if found is None or found.seq <= inherited or not is_remembered(self.store, found):
+            return None
+        return found
 
     def _line(self, head: Head, before: int | None) -> Iterator[tuple[Head, int | None]]:
         """A state, then one of each branch that its history goes on in, with the `seq` that this part ends before."""

@@ -307,8 +307,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
                 very large input.
             master: Where Spark runs, such as `local[4]` or `spark://host:7077`; naming one chooses Spark.
             progress: Is told how far the load is, again and again.
-            seconds: How long it may run until it is published, if not as long as the options say.
-            memory_bytes: How much memory it may use in this process, if not as much as the options say.
+            seconds, memory_bytes: What it may use in this process until it is published, if not what the options say.
             budget: Counts instead of these two, and can be cancelled.
 
         Raises:
@@ -316,8 +315,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             BadArgumentError: Nothing is given to load, the mode is none, or `max_errors` has no `on_error`.
             RecordError, ColumnError, FileDamagedError: The input can't be read at all.
             ConflictError: Somebody else changed what this relied on: read again and retry.
-            BranchMissingError: There is no such branch.
-            BadBranchNameError, BranchExistsError: With `from_`, no branch of that name can be made.
+            BranchMissingError, BadBranchNameError, BranchExistsError: No such branch is there, or can be made.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """

@@ -171,7 +171,7 @@ class PendingTable:
         if found is not None:
             self.known.note(found)
         mine = self.rows.filter(_is_one_of(self.rows.column(column), set(wanted)))
-        return self._together(found, mine, columns)
+        return _join(self.schema, [found, mine], columns)
 
     def where(self, predicate: Expr, inputs: Inputs, columns: Sequence[str], watch: Watch | None = None) -> pa.Table:
         """The rows for which the predicate is true, committed and pending; read under another watch if one is given."""
@@ -186,18 +186,13 @@ class PendingTable:
             committed = holding(read, predicate, inputs)
         self.known.note(committed)
         mine = holding(self.rows.select(names), predicate, inputs)
-        return self._together(referring(self.type, committed), mine, columns)
+        return _join(self.schema, [referring(self.type, committed), mine], columns)
 
     def _standing(self, committed: pa.Table) -> pa.Table:
         hidden = self.superseded()
         if not hidden:
             return committed
         return committed.filter(pc.invert(_is_one_of(committed.column(ID), hidden)))
-
-    def _together(self, committed: pa.Table | None, mine: pa.Table, columns: Sequence[str]) -> pa.Table:
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        parts = [part.select(list(columns)).cast(schema) for part in (committed, mine) if part is not None]
-        return pa.concat_tables(parts)
 
 
 class Pending:
@@ -246,3 +241,9 @@ class Pending:
 
 def _is_one_of(column: pa.ChunkedArray, ids: Collection[str]) -> pa.ChunkedArray:
     return pc.is_in(column, value_set=pa.array(sorted(ids), pa.string()))
+
+
+def _join(schema: pa.Schema, parts: Sequence[pa.Table | None], columns: Sequence[str]) -> pa.Table:
+    """Return some columns of several tables, as the schema has them, one after the other."""
+    chosen = pa.schema([schema.field(name) for name in columns])
+    return pa.concat_tables([part.select(list(columns)).cast(chosen) for part in parts if part is not None])
