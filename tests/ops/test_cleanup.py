@@ -46,8 +46,7 @@ from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY, version_file
 from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
 from omnigraph.storage.swap_errors import SwapLostError
 from upkeep_calls import AtPoint, eager
-from worlds import CALM, FAST
-from worlds import rows as table_rows
+from worlds import FAST
 
 HOUR = timedelta(hours=1)
 
@@ -644,45 +643,6 @@ def test_a_write_that_is_older_than_the_grace_fails_and_leaves_nothing(session: 
 
     assert content_files(session.uri) < before
     assert content(session, looked_at(session.uri).snapshot())["node:A"] == {"a": 3}
-
-
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("point", ["publish.staged", "publish.flushed"])
-def test_a_write_without_a_lease_whose_files_are_older_than_the_boundary_fails_though_they_are_there(
-    session: Session, point: str
-) -> None:
-    def meanwhile() -> None:
-        pass_time(session.uri, 2 * DAY)
-        with pytest.raises(KeyboardInterrupt):  # it has said what goes, and nothing is gone yet
-            collect(again(session, faults=AtPoint("cleanup.floor", interrupt)))
-
-    with pytest.raises(og.TooSlowError, match="is older than what that keeps"):
-        put(again(session, faults=AtPoint(point, meanwhile)), {"c": 1})
-
-    assert content(session, looked_at(session.uri).snapshot())["node:A"] == {"a": 3}
-
-
-def test_a_slow_write_with_a_lease_passes_however_old_its_files_are(session: Session) -> None:
-    def meanwhile() -> None:
-        pass_time(session.uri, 2 * DAY)
-        for sidecar in Path(session.uri, RECOVERY).iterdir():
-            os.utime(sidecar)  # its owner is alive
-        collect(again(session, options=CALM))
-
-    done = write_tables(
-        again(session, options=CALM, faults=AtPoint("publish.armed", meanwhile)),
-        [TableWrite(table_key=key, upsert=table_rows({"c": 1})) for key in ("node:A", "node:B")],
-        operation="put",
-        actor="slow",
-    )
-
-    there = looked_at(session.uri)
-    assert done is not None
-    assert there.snapshot().commit.id == done.commit.id
-    assert content(there, there.snapshot())["node:A"] == {"a": 3, "c": 1}
 
 
 def test_what_it_reads_does_not_grow_with_the_history(session: Session) -> None:

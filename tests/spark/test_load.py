@@ -21,6 +21,7 @@ from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, LoadMode, LoadResult, Progress, TypedSource
 from omnigraph.spark.failures import JobCancelledError
+from omnigraph.spark.frame_digest import digest_frames
 from omnigraph.spark.job import SparkLoading
 from omnigraph.spark.reading import SparkInput
 from omnigraph.spark.staged_load import InputChangedError
@@ -175,6 +176,15 @@ def test_a_dataframe_is_known_again_by_its_rows_in_any_order(spark: SparkSession
 
     assert again == first
     assert len(rows(graph, "Person")) == 3
+
+
+def test_where_nulls_are_is_part_of_the_digest_of_a_dataframe(spark: SparkSession) -> None:
+    frames = [spark.createDataFrame([row], "x string, y string") for row in (("v", None), (None, "v"))]
+    digests = [
+        digest_frames(LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=frame),))) for frame in frames
+    ]
+
+    assert digests[0] != digests[1]
 
 
 def test_blobs_by_uri_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:

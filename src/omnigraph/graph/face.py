@@ -293,7 +293,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
                 polars. Here and in `data` a path may be a file, a directory or a pattern, also on `s3://`.
             edges: The same for edge types.
             map: Which column holds a property, where their names differ: `{"Person.name": "full_name"}`.
-            branch: The branch to load into.
+            branch: Where to load.
             from_: The branch to make it from first; then it must not be there yet, and is not if the load fails.
             if_exists: With `from_`: load into `branch` as it is if it is there already.
             actor: Who the commit is by.
@@ -307,7 +307,8 @@ class Graph(HistoryVerbs, UpkeepVerbs):
                 very large input.
             master: Where Spark runs, such as `local[4]` or `spark://host:7077`; naming one chooses Spark.
             progress: Is told how far the load is, again and again.
-            seconds, memory_bytes: What it may use in this process until it is published, if not what the options say.
+            seconds: How long it may run until it is published, if not as long as the options say.
+            memory_bytes: How much memory it may use in this process, if not as much as the options say.
             budget: Counts instead of these two, and can be cancelled.
 
         Raises:
