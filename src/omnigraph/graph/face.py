@@ -303,8 +303,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             on_error: A directory for records that can't be loaded; the others are. Without it one fails the load.
             max_errors: With a directory, how many records may go there before the load fails.
             dry_run: Check everything and write nothing, bad records neither; whether the key was used does not matter.
-            engine: `local` is this process, `spark` is Spark, with the same result; `auto` is Spark for DataFrames and
-                very large input.
+            engine: `local` is this process, `auto` is `spark` for DataFrames and very large input; the result is one.
             master: Where Spark runs, such as `local[4]` or `spark://host:7077`; naming one chooses Spark.
             progress: Is told how far the load is, again and again.
             seconds: How long it may run until it is published, if not as long as the options say.
