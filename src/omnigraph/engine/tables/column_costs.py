@@ -14,7 +14,7 @@ _SHARE_OF_CACHE = 4
 _ROWS_PER_TAKE, _ROWS_PER_TAKEN = 16_384, 16
 """Reading some rows by themselves costs about as much as so many rows of a scan, and so many for each of them."""
 _TINY_ROWS = 16_384
-"""Up to so many rows, a column costs no more requests than an index, and hardly more bytes; maintenance builds none."""
+"""Up to so many rows maintenance builds no index by itself, and the column is read."""
 _SMALL_ROWS, _QUESTIONS = 262_144, 4
 """A structure over a column pays at once for a small table, and for others at so many questions."""
 _MANY_QUESTIONS = 16

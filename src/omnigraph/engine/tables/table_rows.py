@@ -33,8 +33,8 @@ _FEW_KEYS = 256
 """For fewer than one row in so many, the table's index is asked, and the column not read."""
 _SELECTIVE, _SELECTIVE_WITHOUT_ROOM = 0.1, 0.25
 """An index that lets a larger share of rows pass is not asked. The second is for a column that has no room in memory,
-and would be read each time. Measured on 300,000 integers that are not in memory: from a fifth on an index reads more
-bytes than the column has, and long before that it takes more time."""
+and would be read each time. Measured on 300,000 integers that are not in memory: an index that lets half of them pass
+reads 3.4 MB in 92 ms, the column 1.2 MB in 3 ms. Where the two meet was not measured."""
 _ONE_BY_ONE = 16
 _BULK = 4
 """For more than one row in so many, going through all ids is faster than looking for each."""
