@@ -17,7 +17,7 @@ from worlds import runtime
 
 POINTS = ("upkeep.compacted", "publish.flushed")
 """When the rows are rewritten and not indexed yet; when everything is ready for the swap."""
-RELYING = ("append d", "append an edge to b", "merge a", "merge b", "update a", "update b", "delete b", "upsert c")
+RELYING = ("append d", "append an edge to b", "merge a", "merge b", "update a", "update b", "delete b", "upsert a")
 """Writes that rely on persons, and that a new person does not disturb."""
 
 

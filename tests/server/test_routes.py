@@ -257,6 +257,18 @@ def test_a_schema_is_planned_and_applied(served: Served) -> None:
     assert done["commit_id"] == served.graph.snapshot(branch="typed").commit.id
 
 
+def test_a_drop_of_values_needs_a_permission(served: Served) -> None:
+    served.graph.branches.create("narrow")
+    body = {"schema": SCHEMA.replace("  age: I64?", ""), "branch": "narrow"}
+
+    status, answer = refused(served, "POST", "/schema/apply", json=body)
+    done = ask(served, "POST", "/schema/apply", json={**body, "allow_drops": True})
+
+    assert (status, answer["code"]) == (422, "schema_drops_data")
+    assert answer["steps"][0]["details"]["values"] > 0
+    assert done["drops_values"] is True
+
+
 # --- errors ------------------------------------------------------------------------------------------------
 
 
