@@ -78,6 +78,12 @@ def test_an_executor_that_knows_less_of_itself_is_refused(monkeypatch: pytest.Mo
         check_build(driver)
 
 
+def test_a_driver_that_says_less_of_itself_is_refused() -> None:
+    for driver in ((), own_build()[:-1]):
+        with pytest.raises(ExecutorDiffersError, match="unknown here"):
+            check_build(driver)
+
+
 def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
     digests: set[str] = set()
     for name, text in (("a.py", "x"), ("b.py", "x"), ("a.py", "y"), ("sub/a.py", "x")):

@@ -64,9 +64,9 @@ def check_build(driver: Build) -> None:
     own = own_build()
     if own == driver:
         return
-    there = dict(own)
-    what, here = next((name, value) for name, value in driver if there.get(name) != value)
-    raise ExecutorDiffersError(socket.gethostname(), what, here, there.get(what, "unknown"))
+    here, there = dict(driver), dict(own)
+    what = next(name for name in (*here, *there) if here.get(name) != there.get(name))
+    raise ExecutorDiffersError(socket.gethostname(), what, here.get(what, "unknown"), there.get(what, "unknown"))
 
 
 def map_tasks(frame: DataFrame, body: Body, schema: str | StructType) -> DataFrame:
