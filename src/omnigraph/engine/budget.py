@@ -39,8 +39,9 @@ class QueryMemoryError(OmnigraphError):
 
     def __str__(self) -> str:
         effect = f"; {self.effect}" if self.effect else ""
+        article = "an" if self.subject[0] in "aeiou" else "a"
         return (
-            f"{self.what} needs {_size(self.needed)}, more than the {_size(self.allowed)} that a {self.subject} may use"
+            f"{self.what} needs {_size(self.needed)}, more than the {_size(self.allowed)} that {article} {self.subject} may use"
             f"{effect}: {_WAYS_OUT.get(self.subject, _SMALLER)}, or raise the budget"
         )
 
