@@ -338,7 +338,7 @@ def test_a_result_whose_time_is_over_gives_no_more_rows(many: og.Graph) -> None:
         result.part(0, 10)
 
 
-def test_an_answer_that_took_too_long_is_none(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_took_too_long_is_none(many: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Stepping()
     finish = vars(running)["finish"]
 
@@ -350,7 +350,7 @@ def test_an_answer_that_took_too_long_is_none(graph: og.Graph, monkeypatch: pyte
     monkeypatch.setattr(running, "finish", late)
 
     with pytest.raises(og.QueryTimeoutError):
-        graph.query(NAMES, budget=Budget(clock, seconds=10.0))
+        many.query(NAMES, budget=Budget(clock, seconds=10.0))
 
 
 def test_a_query_that_was_cancelled_stops(graph: og.Graph) -> None:

@@ -39,10 +39,10 @@ class QueryMemoryError(OmnigraphError):
 
     def __str__(self) -> str:
         effect = f"; {self.effect}" if self.effect else ""
-        return (
-            f"{self.what} needs {_size(self.needed)}, more than the {_size(self.allowed)} that a {self.subject} may use"
-            f"{effect}: {_WAYS_OUT.get(self.subject, _SMALLER)}, or raise the budget"
-        )
+        article = "an" if self.subject[0] in "aeiou" else "a"
+        allowed = f"the {_size(self.allowed)} that {article} {self.subject} may use"
+        way_out = _WAYS_OUT.get(self.subject, _SMALLER)
+        return f"{self.what} needs {_size(self.needed)}, more than {allowed}{effect}: {way_out}, or raise the budget"
 
 
 _SMALLER = "do it in smaller parts"

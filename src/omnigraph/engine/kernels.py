@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 Check = Callable[[], None]
 
 ROWS_AT_ONCE = 1 << 18
-"""So many integers are sorted in about 0.02 s of a core, and so many texts of 50 bytes encoded in about 0.1 s."""
+"""So many integers are sorted in about 0.02 s of a core, and so many texts of 50 bytes encoded in about 0.2 s."""
 _SAMPLED = 64
 """So many values for each bucket are looked at to choose where buckets end: then few are twice as long as others."""
 

@@ -38,7 +38,7 @@ from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
 _ROW_BYTES = 400
-"""What a row that is held takes beside its values: texts of Python for its id, in a few sets and lists."""
+"""What a row that is held takes beside its values: texts of Python for its id, in a few sets and lists. An estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,9 +51,12 @@ class RemoteReads:
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
     ) -> Result:
         """Run a stored query that reads; one that writes is run by `invoke_mutation`."""
-        body = {**given(params), "branch": branch, "snapshot": snapshot, "at": time_text(at)}
+        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        body = {**given(params), "branch": branch, "snapshot": snapshot, "at": time_text(at), **limits}
         return self._calls.rows("queries", name, body=body)
 
     def queries(self) -> list[RemoteDocument]:

@@ -21,7 +21,7 @@ from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.lookup import Existing
 
 _SLOT_BYTES = 40
-"""What a key takes in a `KeySet` beside its text: two to four slots of eight bytes, and its hash while it is built."""
+"""What a key takes in a `KeySet` beside its text: its slots, and its hash while it is built. An estimate."""
 
 
 class LoadMode(Enum):

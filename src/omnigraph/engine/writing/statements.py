@@ -31,7 +31,7 @@ from omnigraph.storage.column_sets import is_among, one_array
 from omnigraph.storage.dataset import Table
 
 _ID_BYTES = 300
-"""What an id takes in memory while its row is deleted: a text of Python, and its places in a few sets."""
+"""What an id takes in memory while its row is deleted: a text of Python, and its places in a few sets. An estimate."""
 
 
 def run_statements(
