@@ -90,6 +90,10 @@ class BlobSources:
     def __reduce__(self) -> tuple[object, ...]:
         return _with_places, (self._given, self._limit, self._storage)
 
+    def check(self, uri: str) -> None:
+        """Check that a URI lies in an allowed place, by its text alone; else BlobSourceError."""
+        self._place(uri)
+
     def size(self, uri: str) -> int:
         """How many bytes there are to read; BlobSourceError when the URI is not allowed, missing or too large."""
         root, place = self._place(uri)

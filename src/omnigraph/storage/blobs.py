@@ -9,7 +9,7 @@ from typing import IO, cast
 import lance
 import pyarrow as pa
 
-from omnigraph.storage.dataset import Fragment, Table
+from omnigraph.storage.dataset import Fragment, Table, check_blobs_at
 from omnigraph.storage.handles import read_errors
 from omnigraph.storage.requests import counted
 
@@ -39,6 +39,7 @@ def read_blobs(table: Table, column: str, addresses: Sequence[int]) -> list[byte
     """The values of the rows at these addresses, in that order, read by as few requests as will do."""
     if not addresses:
         return []
+    check_blobs_at(table, column, addresses)
     dataset = table.handles.open(table.path, table.version)
     with counted(table.handles.store.runtime.telemetry, "table"), _errors_of(table):
         found = dataset.read_blobs(column, addresses=pa.array(addresses, pa.uint64()), preserve_order=True)
@@ -47,6 +48,7 @@ def read_blobs(table: Table, column: str, addresses: Sequence[int]) -> list[byte
 
 def open_blob(table: Table, column: str, address: int) -> IO[bytes] | None:
     """The value of the row at this address as a stream, which reads as it is asked; None for a null."""
+    check_blobs_at(table, column, [address])
     dataset = table.handles.open(table.path, table.version)
     with counted(table.handles.store.runtime.telemetry, "table"), _errors_of(table):
         (file,) = dataset.take_blobs(column, addresses=[address])

@@ -14,6 +14,7 @@ from omnigraph.storage import filters
 from omnigraph.storage.addresses import Places
 from omnigraph.storage.column_sets import Positions
 from omnigraph.storage.deletions import DeletionsError, offsets_in, others_of
+from omnigraph.storage.foreign_blobs import check_blobs
 from omnigraph.storage.handles import Handles, PinUnreadableError, read_errors
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.objects import ObjectMissingError
@@ -171,6 +172,8 @@ class Table:
         description, or `with_blobs` its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
+        if with_blobs:
+            check_blobs_of(self, columns, fragments)
         with self._reading():
             # Not `to_batches` of the dataset itself: it takes any argument, and does nothing with `fragments`.
             for batch in dataset.scanner(
@@ -220,6 +223,7 @@ class Table:
         others = [name for name in columns if name not in blobs]
         found = {} if not others else dict(zip(others, self.take(positions, others).columns, strict=True))
         for name in blobs:
+            check_blobs(self.handles.store, self.path, name, self.take(positions, [name]).column(name))
             addresses = pa.array(self.places().addresses(np.asarray(positions, np.int64)))
             with self._reading():
                 values = dataset.read_blobs(name, addresses=addresses, preserve_order=True)
@@ -384,3 +388,21 @@ def _described(metadata: lance.FragmentMetadata) -> Fragment:
         deletions=name,
         nbytes=sum(file.file_size_bytes or 0 for file in metadata.files),
     )
+
+
+def check_blobs_at(table: Table, column: str, addresses: Sequence[int]) -> None:
+    """Check that the blobs of the rows at these addresses lie in the graph, or where the settings allow it.
+
+    Raises:
+        ForeignBlobError: One does not.
+    """
+    positions = table.places().positions(np.asarray(addresses, np.uint64))
+    check_blobs(table.handles.store, table.path, column, table.take(pa.array(positions), [column]).column(column))
+
+
+def check_blobs_of(table: Table, columns: Sequence[str] | None, fragments: Sequence[int] | None) -> None:
+    """As `check_blobs_at`, for all rows of some fragments: a pass over pointers, which are small beside blobs."""
+    blobs = [field.name for field in table.schema if is_blob(field) and (columns is None or field.name in columns)]
+    for batch in table.batches(blobs, fragments=fragments) if blobs else ():
+        for name in blobs:
+            check_blobs(table.handles.store, table.path, name, batch.column(name))

@@ -19,6 +19,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage import filters
 from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
+from omnigraph.storage.foreign_blobs import find_foreign_uris
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
 from omnigraph.storage.layout import version_key, version_number
@@ -276,6 +277,7 @@ def blob_faults(table: Table, listing: Listing) -> list[Fault]:
             for file in one.metadata.files
             if number in file.fields
         }
+        faults += _foreign_blobs(table, column)
         for (fragment, blob_id), end in sorted(_blob_ends(table, column).items()):
             # Lance names the file by the bits of its number, the lowest first.
             place = f"{table.path}/data/{homes[fragment]}/{f'{blob_id:032b}'[::-1]}.blob"
@@ -286,6 +288,15 @@ def blob_faults(table: Table, listing: Listing) -> list[Fault]:
                 reason = f"it has {found:,} bytes, and should have {end:,}"
                 faults.append(Fault(kind=FaultKind.SIZE, place=place, reason=reason))
     return faults
+
+
+def _foreign_blobs(table: Table, column: str) -> list[Fault]:
+    """Return a fault for each place outside of the graph that rows name."""
+    uris = {uri for batch in table.batches([column]) for uri in find_foreign_uris(batch.column(column))}
+    return [
+        Fault(kind=FaultKind.UNREADABLE, place=table.path, reason=f"`{column}` names `{uri}`, outside of the graph")
+        for uri in sorted(uris)
+    ]
 
 
 def _blob_ends(table: Table, column: str) -> dict[tuple[int, int], int]:

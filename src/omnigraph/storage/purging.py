@@ -15,7 +15,7 @@ from lance import LanceDataset, LanceFragment
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.dataset import Table, is_blob
+from omnigraph.storage.dataset import Table, check_blobs_of, is_blob
 from omnigraph.storage.handles import read_errors, rewrite_errors
 from omnigraph.storage.requests import counted
 from omnigraph.storage.schema_staging import field_numbers
@@ -56,6 +56,7 @@ def without_dropped(table: Table, staged: Staged, made: Callable[[Sequence[str]]
         described = json.loads(json.dumps(fragment.metadata.to_json()))
         kept = [file for file in described["files"] if set(file["fields"]) <= living]
         if any(living & set(file["fields"]) for file in described["files"] if file not in kept):
+            check_blobs_of(table, None, [fragment.fragment_id])
             written = _rewritten(table, dataset, fragment)
             new = _files(table, written)
             made(new)
