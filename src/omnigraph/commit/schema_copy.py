@@ -4,7 +4,16 @@ from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.records import MAIN
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.layout import SCHEMA_COPY
+from omnigraph.storage.store import Store
 from omnigraph.telemetry import log as telemetry_log
+
+
+def put_schema_copy(store: Store, text: str) -> None:
+    """Write the copy of a schema that is about to be accepted. A failure is logged: no reader needs the copy."""
+    try:
+        store.objects.put(SCHEMA_COPY, text.encode())
+    except OmnigraphError as error:
+        telemetry_log.warning("the readable copy of the schema was not written: %s", error)
 
 
 def write_schema_copy(log: ManifestLog, head: Head | None = None) -> None:

@@ -6,7 +6,7 @@ from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
 from omnigraph.commit.plan import NewTable
 from omnigraph.commit.publisher import initialise
 from omnigraph.commit.records import SchemaRecord, TableRecord
-from omnigraph.commit.schema_copy import write_schema_copy
+from omnigraph.commit.schema_copy import put_schema_copy, write_schema_copy
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.actors import check_actor
@@ -18,7 +18,7 @@ from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.codec import encode_catalog, fingerprint
 from omnigraph.schema.identity import assign_identities
 from omnigraph.storage.handles import Handles
-from omnigraph.storage.layout import RECOVERY, SCHEMA_COPY, TOP_LEVEL, table_path
+from omnigraph.storage.layout import RECOVERY, TOP_LEVEL, table_path
 from omnigraph.storage.objects import ObjectChangedError, ObjectExistsError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
@@ -70,7 +70,7 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
         fingerprint=fingerprint(catalog),
     )
     tables = [_new_table(type_, taken) for type_ in all_types(catalog)]
-    store.objects.put(SCHEMA_COPY, schema.text.encode())  # first: no recovery would write it for an init that dies
+    put_schema_copy(store, schema.text)  # first: no recovery would write it for an init that dies
     try:
         log = initialise(store, tables, record, actor)
     except SwapLostError:
