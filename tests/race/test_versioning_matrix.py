@@ -179,6 +179,8 @@ def outcome(verb: Verb, graph: og.Graph) -> object:
         result = verb(graph)
     except og.ConflictError:
         return "conflict"
+    except og.MergeConflictsError as error:
+        result = error.result
     if isinstance(result, og.MergeResult):
         return result.outcome, result.conflict_counts
     assert isinstance(result, og.MutationResult | og.LoadResult | SchemaResult)

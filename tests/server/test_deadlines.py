@@ -91,7 +91,7 @@ def test_what_takes_too_long_is_ended_and_leaves_nothing(method: str, path: str,
     [
         ("/mutate", {"query": 'query q() { insert Person { name: "Late" } }'}),
         ("/merge", {"source": "side"}),
-        ("/schema/apply", {"schema": "node Person { name: String @key }"}),
+        ("/schema/apply", {"schema": "node Person { name: String @key }", "allow_drops": True}),
         ("/embed", {"type": "Person"}),
         ("/load?mode=append", {"type": "Person", "data": {"name": "Late"}}),
     ],
