@@ -230,7 +230,7 @@ def named_files(path: PathLike, storage: Mapping[str, str] | None = None) -> Seq
 
 def can_be_read_again(given: LoadInput, storage: Mapping[str, str] | None = None) -> bool:
     """Return whether a load reads files only, and none that is a pipe: a second load would read the same."""
-    sources = [one.data for one in (*given.graph, *given.typed)]
+    sources: list[object] = [*(one.data for one in given.graph), *(one.data for one in given.typed)]
     paths = [path for data in sources for path in (data if isinstance(data, tuple) else (data,))]
     return all(
         isinstance(path, str | os.PathLike)
