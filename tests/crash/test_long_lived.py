@@ -74,6 +74,21 @@ def test_a_writer_that_stays_open_settles_what_died_since(
     assert [row[1] for row in left["audits"]] == [kind]  # type: ignore[attr-defined]  # a list of rows
 
 
+def test_who_looks_again_and_again_leaves_those_alone_that_have_landed_a_moment_ago(
+    tmp_path: Path, zygote: Zygote
+) -> None:
+    session = seeded_world(tmp_path / "g")
+    handle = opened(session, replace(FAST, recovery_seconds=0, lease_seconds=3600))
+    die(zygote, session.uri, "publish.swapped")
+
+    put(handle, {"n": 1}, "node:C")
+    spared = leftovers(handle)
+    reopened(session)
+
+    assert (spared["sidecars"], spared["audits"]) == (1, [])
+    assert leftovers(handle)["sidecars"] == 0
+
+
 def test_a_writer_on_a_branch_settles_what_died_on_main(tmp_path: Path, zygote: Zygote) -> None:
     session = seeded_world(tmp_path / "g")
     handle = branch(opened(session, OFTEN), "side")

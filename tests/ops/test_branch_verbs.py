@@ -12,6 +12,8 @@ import pytest
 import omnigraph as og
 from load_calls import person, text_of
 from omnigraph.faults import ArmedFaults
+from omnigraph.ops import load_branch
+from omnigraph.ops.load import LoadResult, load
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import BRANCHES
@@ -239,6 +241,31 @@ def test_a_load_with_if_exists_makes_its_branch_once_and_uses_it_then(graph: og.
     assert (first.branch, second.branch) == ("new", "new")
     assert [one.id for one in graph.commits(branch="new", limit=2)] == [second.commit_id, first.commit_id]
     assert names(graph, branch="new") == ["a", "b", "c", "y", "z"]
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_load_with_if_exists_uses_a_branch_that_another_load_makes_meanwhile(
+    is_file: bool, graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "z.jsonl"
+    file.write_bytes(text_of([person("z")]))
+
+    def make_first(*args: Any, **options: Any) -> LoadResult:
+        monkeypatch.undo()
+        graph.load([person("y")], mode="append", branch="new", from_="main", if_exists=True)
+        return load(*args, **options)
+
+    monkeypatch.setattr(load_branch, "load", make_first)
+    data = file if is_file else io.BytesIO(file.read_bytes())
+
+    if is_file:
+        done = graph.load(data, mode="append", branch="new", from_="main", if_exists=True)
+        assert (done.branch, done.nodes["Person"].inserted) == ("new", 1)
+    else:
+        with pytest.raises(og.ConflictError, match=r"branch changed .*somebody else made it.*retry"):
+            graph.load(data, mode="append", branch="new", from_="main", if_exists=True)
+
+    assert names(graph, branch="new") == ["a", "b", "y", *(["z"] if is_file else [])]
 
 
 def test_a_load_with_if_exists_leaves_a_branch_that_is_there_as_it_was_when_it_fails(graph: og.Graph) -> None:

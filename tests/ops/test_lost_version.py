@@ -86,10 +86,28 @@ def test_it_is_told_by_reads_writes_cleanup_and_check(pristine: Path, tmp_path: 
     for verb in verbs:
         with pytest.raises(NewestVersionDamagedError), og.open_graph(str(root), runtime=runtime()) as graph:
             verb(graph)
+    with og.open_graph(str(root), read_only=True, runtime=runtime()) as graph:
+        for _ in range(2):
+            with pytest.raises(NewestVersionDamagedError):
+                graph.query(NAMES, branch=branch)
     found = codes(str(root), Severity.ERROR)
 
     assert "manifest_damaged" in found
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_a_handle_that_has_not_seen_it_does_not_make_it_anew(pristine: Path, tmp_path: Path) -> None:
+    root = tmp_path / "graph"
+    shutil.copytree(pristine, root)
+    with og.open_graph(str(root), runtime=runtime()) as waiting:
+        with og.open_graph(str(root), runtime=runtime()) as graph:
+            graph.mutate(INSERT)
+        remove_newest(root / "__manifest" / "_versions")
+
+        with pytest.raises(NewestVersionDamagedError):
+            waiting.mutate('query q() { insert P { name: "other" } }')
+
+    assert "manifest_damaged" in codes(str(root), Severity.ERROR)
 
 
 @pytest.mark.parametrize("loss, branch", CASES)

@@ -169,3 +169,10 @@ def test_a_row_that_another_writer_changed_meanwhile_is_read_again(
     run(graph, 'insert Doc { name: "a", n: 1 }')
 
     assert doc(graph) == {**BEFORE, "n": 1, "level": 2}
+
+
+def test_an_insert_without_what_is_required_says_that_an_update_would_do(tmp_path: Path) -> None:
+    graph = new_graph(tmp_path, "node Q { name: String @key  r: I32 }")
+
+    with pytest.raises(og.SourceError, match=r"because the key may be new; to change a row that exists, use `update`"):
+        run(graph, 'insert Q { name: "a" }')

@@ -208,6 +208,8 @@ class ManifestLog:
         if not self._seen.is_recent:
             _look_again(base)
             self._seen.renew()
+        if find_lost_version(self.store, self.path, base.table.version) is not None:
+            open_table(self.store, self.path)  # raises, unless that version was trimmed: then the swap is lost
         if not lost and len(manifest.commits) > self.store.runtime.options.head_commits:
             index = self._keys.extend(manifest, manifest.commits[:-1], has_earlier=base.table.sealed_count > 0)
             manifest = replace(manifest, keys=index)
@@ -294,7 +296,11 @@ class ManifestLog:
         try:
             return self.last()
         except NewestVersionDamagedError as error:
-            return self._read(open_table(self.store, self.path, error.readable))
+            table = open_table(self.store, self.path, error.readable)
+            check_stamp(table.metadata)
+            return _state(
+                self.branch, table, decode_head(table.head())
+            )  # not held: it is not the newest, whatever follows
 
     def _read(self, table: SwapTable) -> Head:
         check_stamp(table.metadata)
@@ -302,7 +308,7 @@ class ManifestLog:
 
     def _hold(self, table: SwapTable, manifest: Manifest) -> Head:
         """A version as a state. The newest one seen is remembered, whichever thread saw it."""
-        head = Head(Snapshot(branch=self.branch, manifest_version=table.version, manifest=manifest), table)
+        head = _state(self.branch, table, manifest)
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
@@ -328,6 +334,10 @@ class ManifestLog:
                     raise SwapLostError(self.path, base.table.version) from None
                 return next_.table
         raise AssertionError  # pragma: no cover - the loop returns or raises
+
+
+def _state(branch: str, table: SwapTable, manifest: Manifest) -> Head:
+    return Head(Snapshot(branch=branch, manifest_version=table.version, manifest=manifest), table)
 
 
 Others: TypeAlias = Callable[[str, str], ManifestLog]

@@ -65,8 +65,13 @@ class Report:
     """Operation ids whose recovery failed, with the reason; the next pass tries again."""
 
 
-def recover(store: Store, manifest: ManifestLog) -> Report:
-    """Settle every sidecar of this branch's graph that can be settled. A listing that fails raises."""
+def recover(store: Store, manifest: ManifestLog, *, spares_living: bool = False) -> Report:
+    """Settle every sidecar of this branch's graph that can be settled. A listing that fails raises.
+
+    One that has landed and is within its lease is settled unless its owner removes it in a moment: whoever opens a
+    graph behind a crash finds it clear. With `spares_living`, of those who look again and again, it is left alone and
+    not waited for: most likely its owner is about to remove it.
+    """
     report = Report()
     found, report.broken, others = list_operations(store)
     store.runtime.faults.reach("recovery.listed")
@@ -86,7 +91,8 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
             is_committed = _has(branch, item.sidecar)
             verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
             is_alive = item.sidecar.state == "running" and now - item.modified <= lease
-            if verdict is Verdict.ROLLED_FORWARD and is_alive and _ends_by_itself(store, item, patience):
+            has_just_landed = verdict is Verdict.ROLLED_FORWARD and is_alive
+            if has_just_landed and (spares_living or _ends_by_itself(store, item, patience)):
                 continue
             _settle(store, branch, item, verdict, report)
         except OmnigraphError as error:
@@ -95,11 +101,11 @@ def recover(store: Store, manifest: ManifestLog) -> Report:
     return report
 
 
-def recover_quietly(store: Store, manifest: ManifestLog) -> Report | None:
+def recover_quietly(store: Store, manifest: ManifestLog, *, spares_living: bool = False) -> Report | None:
     """Recover without getting in anyone's way: a failure is logged, and gives None."""
     uri = store.location.uri
     try:
-        report = recover(store, manifest)
+        report = recover(store, manifest, spares_living=spares_living)
     except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
         log.warning("recovery of %s did not run: %s", uri, error, exc_info=not isinstance(error, OmnigraphError))
         return None
@@ -114,7 +120,7 @@ def recover_when_due(store: Store, manifest: ManifestLog) -> None:
     A process that stays open would otherwise never clear up after others that died.
     """
     if store.recovery.take(store.runtime.options.recovery_seconds):
-        recover_quietly(store, manifest)
+        recover_quietly(store, manifest, spares_living=True)
 
 
 def _ends_by_itself(store: Store, item: FoundSidecar, until: float) -> bool:

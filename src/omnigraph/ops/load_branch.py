@@ -4,10 +4,12 @@ from dataclasses import replace
 
 from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError
 from omnigraph.commit.branch_names import check_branch_name
+from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.repeats import earlier_try
 from omnigraph.ops.branch import drafted
 from omnigraph.ops.load import OPERATION, LoadCall, LoadResult, load
+from omnigraph.ops.load_inputs import can_be_read_again
 from omnigraph.ops.load_reading import read_here
 from omnigraph.ops.load_records import Reader
 from omnigraph.ops.session import Session
@@ -34,18 +36,24 @@ def load_on_new_branch(
         What `load` raises, and:
         BadBranchNameError, BranchExistsError: The name won't do.
         BranchMissingError: There is no branch `source`.
+        ConflictError: With `uses_existing`, somebody else made the branch meanwhile, and the input can be read once.
     """
     session.allow(Action.READ, source)
     session.allow(Action.CHANGE, branch, signed=call.actor)
     check_branch_name(branch)
-    if uses_existing and any(one.name == branch for one in session.branches.records()):
-        return load(session.on(branch), call, reader)
-    session.allow(Action.BRANCH_CREATE, branch)
-    session.check_writable()
-    try:
-        return _load_on_draft(session, call, branch, source, reader)
-    except BranchExistsError as error:
-        raise BranchExistsError(error.name, error.existing, True) from None
+    while True:
+        if uses_existing and any(one.name == branch for one in session.branches.records()):
+            return load(session.on(branch), call, reader)
+        session.allow(Action.BRANCH_CREATE, branch)
+        session.check_writable()
+        try:
+            return _load_on_draft(session, call, branch, source, reader)
+        except BranchExistsError as error:
+            if not uses_existing or error.name != error.existing:
+                raise BranchExistsError(error.name, error.existing, True) from None
+        # Somebody else made the branch while this was loaded into a draft of it.
+        if call.on_error is not None or not can_be_read_again(call.input, session.runtime.options.storage):
+            raise ConflictError("branch", "none", f"`{branch}`", "somebody else made it")
 
 
 def _load_on_draft(session: Session, call: LoadCall, branch: str, source: str, reader: Reader) -> LoadResult:

@@ -228,6 +228,17 @@ def named_files(path: PathLike, storage: Mapping[str, str] | None = None) -> Seq
     return _files(path, storage)
 
 
+def can_be_read_again(given: LoadInput, storage: Mapping[str, str] | None = None) -> bool:
+    """Return whether a load reads files only, and none that is a pipe: a second load would read the same."""
+    sources: list[object] = [*(one.data for one in given.graph), *(one.data for one in given.typed)]
+    paths = [path for data in sources for path in (data if isinstance(data, tuple) else (data,))]
+    return all(
+        isinstance(path, str | os.PathLike)
+        and all(isinstance(file, RemoteFile) or file.is_file() for file in named_files(path, storage))
+        for path in paths
+    )
+
+
 def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     """By type, which column holds which property: of texts `Person.name=full_name`."""
     found: dict[str, dict[str, str]] = {}

@@ -44,10 +44,11 @@ def unopened_session(uri: str, runtime: Runtime) -> Session:
     return Session(store=store, handles=Handles(store), log=ManifestLog(store))
 
 
-def heal(session: Session, head: Head | None) -> Report | None:
+def heal(session: Session, head: Head | None, *, spares_living: bool = False) -> Report | None:
     """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run.
 
     `head` is a state of main, if one is known, which tells of branches whose deletion was not finished.
+    `spares_living` is as `recover` has it.
     """
     try:
         if head is not None:
@@ -56,4 +57,4 @@ def heal(session: Session, head: Head | None) -> Report | None:
         is_bug = not isinstance(error, OmnigraphError)
         log.warning("deletions of branches of %s were not finished: %s", session.uri, error, exc_info=is_bug)
         return None
-    return recover_quietly(session.store, session.branches.main)
+    return recover_quietly(session.store, session.branches.main, spares_living=spares_living)

@@ -212,7 +212,7 @@ class _Binder:
         if isinstance(declared, EdgeType) and missing[0] in ENDS:
             ids = f"`from` is the id of a `{declared.source}`, `to` of a `{declared.target}`"
             return f"an edge needs both ends: {ids}"
-        also = "; an insert is a whole row, also when the key exists" if declared.key else ""
+        also = ", because the key may be new; to change a row that exists, use `update`" if declared.key else ""
         return f"required properties without a default need a value{also}"
 
     def _is_changeable(self, name: Name, declared: AnyType) -> bool:

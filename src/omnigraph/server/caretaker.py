@@ -40,7 +40,7 @@ class Healer:
         for hosted in self._graphs:
             session = hosted.session
             if session is not None and not self._stopped.is_set():
-                heal(session, session.branches.main.cached())
+                heal(session, session.branches.main.cached(), spares_living=True)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every):
