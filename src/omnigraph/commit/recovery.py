@@ -197,22 +197,21 @@ def _is_over(branch: ManifestLog) -> bool:
 
 
 def _require_unpublished(store: Store, item: FoundSidecar) -> None:
-    """Check that no branch shows a table version that this operation made, before anything of it is removed.
+    """Check that neither main nor the operation's branch shows a table version that it made, before anything goes.
 
     An operation whose commit is not in the history can't have published one. Where one is, the sidecar is not what
     was written: it is left alone, with every file that it names.
 
     Raises:
-        SidecarContradictedError: A branch shows one now, or did in one of its latest commits.
+        SidecarContradictedError: One of them shows one now, or did in one of its latest commits.
     """
     named = {(match[1], match[2]) for match in map(_VERSION.fullmatch, item.sidecar.files) if match}
-    main = ManifestLog(store, MAIN, MANIFEST)
-    try:
-        branches = main.last().snapshot.manifest.live_branches.values()
-    except NotAGraphError:
-        return
-    for log_ in (main, *(ManifestLog(store, branch.name, branch.path) for branch in branches)):
-        manifest = log_.last().snapshot.manifest
+    # Its own branch and main: with hundreds of branches, a look at each would cost hundreds of requests.
+    for log_ in (ManifestLog(store, MAIN, MANIFEST), _other(store, item)) if named else ():
+        try:
+            manifest = log_.last().snapshot.manifest
+        except NotAGraphError:
+            continue
         shown = {(pin.path, str(pin.version)) for pin in manifest.pins.values()}
         shown |= {(change.path, str(change.after)) for commit in manifest.commits for change in commit.changes}
         for path, version in sorted(named & shown):
