@@ -2,8 +2,8 @@
 
 A filter lets every row pass for which the predicate is true, and may let others pass: the predicate itself is asked of
 what was read. Literals are handed over in the column's own type, in which each number has two neighbours: a comparison
-with 2.5 is one with 2 or 3 for a column of integers, and loses nothing. Where an F32 meets an F64, fractions are rounded
-here as the predicate rounds them.
+with 2.5 is one with 2 or 3 for a column of integers, and loses nothing. Where an F32 meets an F64, fractions are
+rounded here as the predicate rounds them.
 """
 
 import math
