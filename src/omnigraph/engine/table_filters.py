@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.exact_order import round_numbers
 from omnigraph.engine.predicates import Inputs, RowValue, column_of
 from omnigraph.query.expr import (
     And,
@@ -159,9 +158,9 @@ def _containment(column: Prop, type_: Scalar, value: Value, given: ValueType) ->
 
 def _as_compared(value: Value, given: ValueType, type_: Scalar | None) -> Value:
     """Return a value as it is compared with those of a column: beside an F32, a fraction of F64 is read as an F32."""
-    if (type_, given) != (Scalar.F32, Scalar.F64) or value is None:
+    if (type_, given) != (Scalar.F32, Scalar.F64) or not isinstance(value, float) or value.is_integer():
         return value
-    return float(round_numbers(np.float64(value)))
+    return float(np.float32(value))
 
 
 def _is_rounded(type_: Scalar, given: ValueType) -> bool:
