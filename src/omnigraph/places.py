@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import Kind, OmnigraphError
 
-_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)|(?P<letter>[A-Za-z])://")
 
 
 class BadPlaceError(OmnigraphError):
@@ -62,6 +62,8 @@ def scheme_of(text: str) -> str | None:
     found = _SCHEME.match(text)
     if found is None:
         return None
+    if found["letter"]:
+        return found["letter"].lower()
     if not found["second"]:
         reason = f"an address has two slashes, `{found['scheme']}://`, and is given as a text; a path begins with `./`"
         raise BadPlaceError(text, reason)
@@ -70,8 +72,9 @@ def scheme_of(text: str) -> str | None:
 
 def locate(text: str) -> Location:
     """Return the place that a path, `file://…` or `s3://bucket/prefix` names; BadPlaceError for anything else."""
-    if not text or "\0" in text:
-        raise BadPlaceError(text, "it is empty or has a NUL character")
+    if not text:
+        raise BadPlaceError(text, "it is empty")
+    _check_nul(text, text)
     scheme = scheme_of(text)
     if scheme is None:
         return Location(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100, PTH111 - resolve() follows links
@@ -82,7 +85,11 @@ def locate(text: str) -> Location:
     if scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path:
             raise BadPlaceError(text, "a file URI has three slashes: file:///directory")
-        return Location(os.path.abspath(unquote(parts.path)))  # noqa: PTH100 - as above
+        if parts.query or parts.fragment:
+            raise BadPlaceError(text, "it has a query or fragment; in a name, `?` is written %3F and `#` %23")
+        path = unquote(parts.path)
+        _check_nul(path, text)
+        return Location(os.path.abspath(path))  # noqa: PTH100 - as above
     if scheme == "s3":
         prefix = parts.path.strip("/")
         if not parts.netloc or not prefix or parts.query or parts.fragment:
@@ -101,8 +108,14 @@ def local_path(given: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(given)
     if scheme_of(text) is None:
+        _check_nul(text, text)
         return Path(text)
     found = locate(text)
     if not found.is_local:
         raise BadPlaceError(text, "this is written to this machine only; name a path, and copy it from there")
     return Path(found.path)
+
+
+def _check_nul(path: str, given: str) -> None:
+    if "\0" in path:
+        raise BadPlaceError(given, "it has a NUL character, which no name has")

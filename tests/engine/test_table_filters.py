@@ -1,14 +1,19 @@
 """Numbers in the type of a column: the nearest ones at both sides, so that no row is lost by a conversion."""
 
 import math
+from pathlib import Path
 from typing import Any
 
+import lance
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from omnigraph.engine.predicates import Inputs
+from omnigraph.engine.predicates import Inputs, evaluate
 from omnigraph.engine.table_filters import MAX_PUSHED_VALUES, bounds, pushed
-from omnigraph.query.expr import Prop
-from omnigraph.schema.types import Scalar, ValueType
+from omnigraph.query.expr import Expr, In, Prop
+from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.types import ListOf, Scalar, ValueType
 from query import evaluate as meaning
 from query.predicates import NOWHERE, compare, const, member, no
 
@@ -81,3 +86,29 @@ def test_a_long_list_and_what_is_denied_are_not_pushed() -> None:
     assert pushed(member(column, *range(MAX_PUSHED_VALUES)), inputs) is not None
     assert pushed(member(column, *range(MAX_PUSHED_VALUES + 1)), inputs) is None
     assert pushed(no(compare(column, "=", const(1))), inputs) is None
+
+
+@pytest.mark.parametrize(
+    "column, given", [(Scalar.F32, Scalar.F64), (Scalar.F64, Scalar.F32), (Scalar.F32, Scalar.F32)]
+)
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">=", "in"])
+def test_a_filter_of_fractions_passes_every_row_that_the_predicate_does(
+    tmp_path: Path, op: str, column: Scalar, given: Scalar
+) -> None:
+    numbers = [0.1, 0.3, -0.1, 0.5, 0.0, -0.0, BELOW_TENTH, TENTH, 16777217.5, 16777217.0, 3.0, 1e-46, None]
+    rows = pa.table({"x": pa.array(numbers, pa.float64()).cast(arrow_type(column))})
+    dataset = lance.write_dataset(rows, str(tmp_path / "rows.lance"))
+    prop = Prop(variable="p", name="x", type=column, nullable=True, origin=NOWHERE)
+    inputs = Inputs({}, meaning.NOW)
+
+    for number in numbers[:-1]:
+        value = float(np.float32(number)) if given is Scalar.F32 else number
+        if op == "in":
+            predicate: Expr = In(element=prop, collection=const((value, 0.5), ListOf(given)), origin=NOWHERE)
+        else:
+            predicate = compare(prop, op, const(value, given))
+        where = pushed(predicate, inputs)
+        passed = dataset.to_table(filter=where) if where is not None else dataset.to_table()
+        kept = [evaluate(predicate, table, inputs).to_pylist().count(True) for table in (passed, rows)]
+
+        assert kept[0] == kept[1], (number, where)

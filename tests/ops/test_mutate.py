@@ -301,3 +301,13 @@ def test_a_key_that_was_used_gives_the_first_answer(graph: og.Graph, statement: 
     assert first.affected_nodes == 1
     assert again == first
     assert graph.snapshot().commit.id == first.commit_id
+
+
+def test_an_update_finds_a_fraction_by_a_parameter_of_another_precision(tmp_path: Path) -> None:
+    graph = og.create_graph(tmp_path / "floats", "node N { k: I32 @key\n x: F32\n y: F64 }", runtime=runtime())
+    graph.mutate("query add() { insert N { k: 1, x: 0.1, y: 0.1 } }")
+
+    by_single = graph.mutate("query q($v: F64) { update N set { y: 0.1 } where x = $v }", params={"v": 0.1})
+    by_double = graph.mutate("query q($v: F32) { update N set { y: 0.2 } where y = $v }", params={"v": 0.1})
+
+    assert (by_single.affected_nodes, by_double.affected_nodes) == (1, 1)

@@ -16,7 +16,8 @@ from worlds import runtime
 
 SCHEMA = "node Person { name: String @key  photo: Blob? }"
 ALL = "query q() { match { $p: Person } return { $p.name } }"
-UNKNOWN = ("gs://bucket/x", "hdfs://host/x", "s3a://bucket/x", "https://host/x", "s3:/bucket/x", "s3://bucket")
+UNKNOWN = ("gs://bucket/x", "x://bucket/x", "s3a://bucket/x", "https://host/x", "s3:/bucket/x", "s3://bucket")
+NO_NAMES = ("file:///nowhere/a#b.jsonl", "file:///nowhere/a?b.jsonl", "file:///nowhere/a%00b.jsonl", "a\0b.jsonl")
 
 
 @pytest.fixture
@@ -70,6 +71,15 @@ def test_a_place_that_is_not_known_is_refused_by_its_name(graph: og.Graph, empty
         {**OUTPUTS, **INPUTS}[door](graph, place)
 
     assert place in str(refused.value)
+    assert list(empty.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", NO_NAMES)
+@pytest.mark.parametrize("door", [*OUTPUTS, *INPUTS])
+def test_an_address_that_names_no_file_is_refused(graph: og.Graph, empty: Path, door: str, place: str) -> None:
+    with pytest.raises(og.OmnigraphError, match=r"query or fragment|NUL|Blob"):
+        {**OUTPUTS, **INPUTS}[door](graph, place)
+
     assert list(empty.iterdir()) == []
 
 

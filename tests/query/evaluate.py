@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -26,6 +28,7 @@ from omnigraph.query.expr import (
     TextMatch,
 )
 from omnigraph.query.ir import Direction, Hop, Pattern
+from omnigraph.schema.types import ListOf, Scalar
 
 Row = Mapping[tuple[str, str], Any]
 """The value of each (variable, property); `@id`, `@src` and `@dst` are the names of ids."""
@@ -82,7 +85,24 @@ def _strict(
     function: Callable[[Any, Any], bool], left: Expr, right: Expr, row: Row, params: Mapping[str, Any] | None
 ) -> bool | None:
     a, b = evaluate(left, row, params), evaluate(right, row, params)
-    return None if a is None or b is None else function(a, b)
+    if a is None or b is None:
+        return None
+    return function(_beside(a, left, right), _beside(b, right, left))
+
+
+def _beside(value: Any, expr: Expr, other: Expr) -> Any:
+    """A value as it is compared with another: beside an F32, fractions of F64 are read as F32."""
+    if (_item_type(expr), _item_type(other)) != (Scalar.F64, Scalar.F32):
+        return value
+    return tuple(map(_single, value)) if isinstance(value, tuple | list) else _single(value)
+
+
+def _single(number: float) -> float:
+    return number if number == int(number) else float(np.float32(number))
+
+
+def _item_type(expr: Expr) -> object:
+    return expr.type.element if isinstance(expr.type, ListOf) else expr.type
 
 
 def _negated(value: bool | None) -> bool | None:

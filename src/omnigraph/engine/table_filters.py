@@ -2,7 +2,8 @@
 
 A filter lets every row pass for which the predicate is true, and may let others pass: the predicate itself is asked of
 what was read. Literals are handed over in the column's own type, in which each number has two neighbours: a comparison
-with 2.5 is one with 2 or 3 for a column of integers, and loses nothing.
+with 2.5 is one with 2 or 3 for a column of integers, and loses nothing. Where an F32 meets an F64, fractions are
+rounded here as the predicate rounds them.
 """
 
 import math
@@ -63,13 +64,13 @@ def _filter_of(predicate: Expr, inputs: Inputs) -> str | None:
         case IsNull(operand=Prop() as column, negated=False) if _scalar_of(column.type) is not None:
             return filters.is_null(column.name)
         case Compare(op=op, left=Prop() | Identity() as column, right=Const() | ParamRef() | Now() as value):
-            return _comparison(op, column, inputs.value(value))
+            return _comparison(op, column, inputs.value(value), value.type)
         case Compare(op=op, left=Const() | ParamRef() | Now() as value, right=Prop() | Identity() as column):
-            return _comparison(op.mirrored, column, inputs.value(value))
+            return _comparison(op.mirrored, column, inputs.value(value), value.type)
         case In(element=Prop() | Identity() as column, collection=Const() | ParamRef() as value):
-            return _membership(column, inputs.value(value))
+            return _membership(column, inputs.value(value), value.type)
         case In(element=Const() | ParamRef() as value, collection=Prop(type=ListOf(element=item)) as column):
-            return _containment(column, item, inputs.value(value))
+            return _containment(column, item, inputs.value(value), value.type)
         case StartsWith(text=Prop() as column, prefix=Const() | ParamRef() as value):
             prefix = inputs.value(value)
             return filters.starts_with(column.name, prefix) if isinstance(prefix, str) and prefix else None
@@ -77,11 +78,14 @@ def _filter_of(predicate: Expr, inputs: Inputs) -> str | None:
             return None
 
 
-def _comparison(op: Op, column: RowValue, value: Value) -> str | None:
+def _comparison(op: Op, column: RowValue, value: Value, given: ValueType) -> str | None:
     type_ = _scalar_of(column.type)
+    value = _as_compared(value, given, type_)
     found = None if type_ is None else bounds(value, type_)
     if type_ is None or found is None:
         return None
+    if _is_rounded(type_, given):
+        return _rounded_comparison(op, column, value)
     low, high = found
     if low == value:
         # What is not equal is nearly everything, a NaN too, which no filter of floats can be relied on to tell.
@@ -99,11 +103,33 @@ def _comparison(op: Op, column: RowValue, value: Value) -> str | None:
             return filters.compare(column_of(column), "=", scalar(low, arrow_type(type_)))
 
 
-def _membership(column: RowValue, items: Value) -> str | None:
+def _rounded_comparison(op: Op, column: RowValue, value: Value) -> str | None:
+    """Return the filter of a column of F64 whose fractions are rounded to F32 before they are compared with an F32.
+
+    What is rounded to a number lies between the two F32 beside it; what is rounded to less was less.
+    """
+    assert isinstance(value, float)  # noqa: S101 - a value of F32
+    below, above = (float(np.nextafter(np.float32(value), np.float32(end))) for end in (-np.inf, np.inf))
+    limits = {
+        Op.EQ: ((">=", below), ("<=", above)),
+        Op.LE: (("<=", above),),
+        Op.GE: ((">=", below),),
+        Op.LT: (("<", value),),
+        Op.GT: ((">", value),),
+        Op.NE: (),
+    }
+    parts = [filters.compare(column_of(column), sign, pa.scalar(limit)) for sign, limit in limits[op]]
+    return filters.all_of(parts) if parts else None
+
+
+def _membership(column: RowValue, items: Value, given: ValueType) -> str | None:
     type_ = _scalar_of(column.type)
     if type_ is None or not isinstance(items, tuple | list) or not 0 < len(items) <= MAX_PUSHED_VALUES:
         return None
-    found = _own_values(items, type_)
+    of_items = given.element if isinstance(given, ListOf) else given
+    if _is_rounded(type_, of_items):
+        return None
+    found = _own_values([_as_compared(item, of_items, type_) for item in items], type_)
     return filters.one_of(column_of(column), pa.array(found, arrow_type(type_))) if found else None
 
 
@@ -122,11 +148,24 @@ def _own_values(items: Sequence[Value], type_: Scalar) -> list[Value] | None:
     return found
 
 
-def _containment(column: Prop, type_: Scalar, value: Value) -> str | None:
+def _containment(column: Prop, type_: Scalar, value: Value, given: ValueType) -> str | None:
+    value = _as_compared(value, given, type_)
     found = bounds(value, type_)
-    if found is None or found[0] != value:
+    if found is None or found[0] != value or _is_rounded(type_, given):
         return None
     return filters.has_item(column.name, scalar(found[0], arrow_type(type_)))
+
+
+def _as_compared(value: Value, given: ValueType, type_: Scalar | None) -> Value:
+    """Return a value as it is compared with those of a column: beside an F32, a fraction of F64 is read as an F32."""
+    if (type_, given) != (Scalar.F32, Scalar.F64) or not isinstance(value, float) or value.is_integer():
+        return value
+    return float(np.float32(value))
+
+
+def _is_rounded(type_: Scalar, given: ValueType) -> bool:
+    """Whether it is the values of the column that are rounded for a comparison with those of a type."""
+    return (type_, given) == (Scalar.F64, Scalar.F32)
 
 
 def _scalar_of(type_: ValueType) -> Scalar | None:

@@ -19,7 +19,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.session import Session
 from omnigraph.ops.table import TypeMissingError
-from omnigraph.places import BadPlaceError, Location, locate, scheme_of
+from omnigraph.places import BadPlaceError, Location, local_path, locate, scheme_of
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
@@ -226,7 +226,7 @@ def locate_target(target: str | os.PathLike[str]) -> Location:
     """Return the place that an export is to write to; ExportTargetError when it is none that can be."""
     text = os.fspath(target)
     try:
-        return locate(text) if scheme_of(text) is not None else Location(str(Path(text).absolute()))
+        return locate(text) if scheme_of(text) is not None else Location(str(local_path(text).absolute()))
     except BadPlaceError as error:
         raise ExportTargetError(f"`{text}`", error.reason) from error
 

@@ -43,9 +43,8 @@ def load_input(
     if data is None and nodes is None and edges is None:
         raise BadArgumentError("data", "left out", "name what to load: graph JSONL, or rows by `nodes` and `edges`")
     for argument, given in (("nodes", nodes), ("edges", edges)):
-        if given is not None and not isinstance(given, Mapping):
-            msg = f'`{argument}` has the rows of types by their names, such as {{"Person": "people.csv"}}'
-            raise TypeError(msg)
+        _check_names(argument, given, 'the rows of types by their names, such as {"Person": "people.csv"}')
+    _check_names("map", columns, 'columns by the properties that they hold, such as {"Person.name": "full_name"}')
     maps = parse_maps(f"{target}={column}" for target, column in (columns or {}).items())
     typed = (
         *(_typed(name, one, maps.pop(name, {}), is_edge=False) for name, one in (nodes or {}).items()),
@@ -55,6 +54,13 @@ def load_input(
         name = next(iter(maps))
         raise BadInputNameError(name, "the name of a type whose rows are loaded by columns")
     return LoadInput(graph=() if data is None else tuple(_graph(data)), typed=typed)
+
+
+def _check_names(argument: str, given: object, holds: str) -> None:
+    """TypeError for what is no mapping from texts."""
+    if given is not None and not (isinstance(given, Mapping) and all(isinstance(name, str) for name in given)):
+        msg = f"`{argument}` has {holds}"
+        raise TypeError(msg)
 
 
 def _check_collected(data: object, what: str) -> None:

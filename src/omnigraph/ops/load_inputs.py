@@ -335,9 +335,7 @@ def _typed_inputs(
 def _files(given: PathLike, storage: Mapping[str, str] | None) -> Sequence[InputFile]:
     text = os.fspath(given)
     match scheme_of(text):
-        case None:
-            path = Path(text)
-        case "file":
+        case None | "file":
             path = local_path(text)
         case "s3" if storage is not None:
             return _remote_files(text, storage)
