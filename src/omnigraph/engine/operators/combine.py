@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.kernels import Check, encoded, never, places_in, stable_order
+from omnigraph.engine.kernels import Check, encoded, never, places_in, rank_distinct, stable_order
 from omnigraph.engine.operators.weights import BEYOND, multiplied, total
 from omnigraph.query.expr import Op
 from omnigraph.storage.plain_arrays import filled, scalar
-from omnigraph.storage.plain_arrays import numbers as of_numbers
 
 
 def product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
@@ -108,7 +107,6 @@ def _numbered(
     check()
     if has_order:
         ranks = np.full(len(distinct) + 1, -1, np.int64)  # the last one is that of null
-        ranks[of_numbers(pc.sort_indices(distinct))] = np.arange(len(distinct))
+        ranks[:-1] = rank_distinct(distinct, check)
         numbers = ranks[numbers]
-        check()
     return numbers[: len(left)], numbers[len(left) :]

@@ -151,7 +151,7 @@ class _Folds:
     def _extreme(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
         """The smallest or largest value of each group, as it is stored: that of the first row which has it."""
         levels = levels_at(self.frame, argument, None, is_whole_sort=True)
-        places = levels.ints()
+        places = levels.ints(self.frame.reading.budget.check)
         if aggregate.fold is Fold.MAX:
             places = ~places
         rows = np.arange(self.frame.size, dtype=np.int64)
