@@ -30,10 +30,11 @@ def never() -> None:
     """Look at no deadline."""
 
 
-def parts(size: int) -> Iterator[slice]:
-    """Yield slices that cover so many rows, each of at most `ROWS_AT_ONCE`."""
-    for start in range(0, size, ROWS_AT_ONCE):
-        yield slice(start, min(start + ROWS_AT_ONCE, size))
+def parts(size: int, least: int = 0) -> Iterator[slice]:
+    """Yield slices that cover so many rows, each of at most `ROWS_AT_ONCE`, or of `least` where that is more."""
+    at_once = max(ROWS_AT_ONCE, least)
+    for start in range(0, size, at_once):
+        yield slice(start, min(start + at_once, size))
 
 
 def stable_order(values: Ints, check: Check) -> Ints:
@@ -124,6 +125,8 @@ def _unify(chunks: list[pa.DictionaryArray], check: Check) -> tuple[pa.Array, pa
 
 def rank_distinct(values: pa.Array, check: Check) -> Ints:
     """Return the place of each value in their order; no value is there twice, and nulls come last."""
+    if _ascends(values, check):
+        return np.arange(len(values))
     places, start = np.empty(len(values), np.int64), 0
     for [(rows, some)] in _ranges((values,), check):
         places[rows[numbers(pc.sort_indices(some))]] = np.arange(start, start + len(rows))
@@ -132,12 +135,21 @@ def rank_distinct(values: pa.Array, check: Check) -> Ints:
     return places
 
 
+def _ascends(values: pa.Array, check: Check) -> bool:
+    """Return whether each value is greater than the one before it; a null is neither."""
+    for start in range(0, len(values) - 1, ROWS_AT_ONCE):
+        some = values[start : start + ROWS_AT_ONCE + 1]
+        if not truths(pc.less(some[:-1], some[1:])).all():
+            return False
+        check()
+    return True
+
+
 def look_up(wanted: pa.Array, values: pa.Array, check: Check) -> Ints:
     """Return for each wanted value the row that has it, -1 where none has; a null has none."""
     found = np.full(len(wanted), -1, np.int64)
     for (rows, some), (places, asked) in _ranges((values, wanted), check):
-        for start in range(0, len(asked), _LOOKED_UP * ROWS_AT_ONCE):
-            part = slice(start, start + _LOOKED_UP * ROWS_AT_ONCE)
+        for part in parts(len(asked), _LOOKED_UP * ROWS_AT_ONCE):
             at = pc.index_in(asked[part], value_set=some, skip_nulls=True)
             is_there = is_given(at)
             found[places[part][is_there]] = rows[numbers(at.drop_null())]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network, Nodes
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.kernels import distinct_values, stable_order
+from omnigraph.engine.kernels import distinct_values, parts, stable_order
 
 
 class Direction(Enum):
@@ -54,7 +54,10 @@ def weighted(
         budget.check()
         edges = np.flatnonzero(closer[from_])
         offered = found.copy()
-        np.minimum.at(offered, to[edges], found[from_[edges]] + weights[edges])
+        for part in parts(len(edges)):
+            some = edges[part]
+            np.minimum.at(offered, to[some], found[from_[some]] + weights[some])
+            budget.check()
         closer = offered < found
         found = offered
     return found

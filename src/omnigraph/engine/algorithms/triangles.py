@@ -54,7 +54,7 @@ def _count(
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     closed = keys[places] == wanted
     for nodes in (corner, second, third):
-        found += np.bincount(nodes[closed], minlength=count)
+        np.add.at(found, nodes[closed], 1)
 
 
 def _slices(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:

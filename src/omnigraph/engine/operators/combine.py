@@ -20,8 +20,13 @@ def product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
     size = left.size * right.size
     needed = size * 8 * (len(left.columns) + len(right.columns) + 1)
     budget.claim(needed, "a product of two parts of the pattern")
-    columns: dict[str, Positions] = {name: np.repeat(column, right.size) for name, column in left.columns.items()}
-    columns |= {name: np.tile(column, left.size) for name, column in right.columns.items()}
+    columns: dict[str, Positions] = {}
+    for name, column in left.columns.items():
+        columns[name] = np.repeat(column, right.size)
+        budget.check()
+    for name, column in right.columns.items():
+        columns[name] = np.tile(column, left.size)
+        budget.check()
     weight = multiplied(
         None if left.weight is None else np.repeat(left.weight, right.size),
         None if right.weight is None else np.tile(right.weight, left.size),
@@ -76,9 +81,13 @@ def join(left: Bindings, right: Bindings, found: Matched, budget: Budget) -> Bin
     needed = size * 8 * (len(left.columns) + len(right.columns) + 2)
     budget.claim(needed, "a join of two parts of the pattern")
     rows = np.repeat(np.arange(left.size), counts)
+    budget.check()
     ends = np.cumsum(counts)
     matches = order[np.repeat(begins - ends + counts, counts) + np.arange(size)]
-    a, b = left.take(rows), right.take(matches)
+    budget.check()
+    a = left.take(rows)
+    budget.check()
+    b = right.take(matches)
     budget.release(needed)
     return Bindings({**a.columns, **b.columns}, size, multiplied(a.weight, b.weight))
 

@@ -158,8 +158,10 @@ class _Folds:
         if levels.given is not None:
             rows, places = rows[levels.given], places[levels.given]
         of_row = self.groups.of_row[rows]
+        self.frame.reading.budget.check()
         best = np.full(self.groups.count, np.iinfo(np.int64).max)
         np.minimum.at(best, of_row, places)
+        self.frame.reading.budget.check()
         is_best = places == best[of_row]
         found = np.full(self.groups.count, self.frame.size)
         np.minimum.at(found, of_row[is_best], rows[is_best])
