@@ -133,13 +133,21 @@ def test_no_more_than_a_part_is_ranked_encoded_and_looked_up_between_two_looks(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = pa.array([f"a text of number {number}" for number in np.random.default_rng(1).permutation(size)])
-    most, seen = Counted(), []
-    monkeypatch.setattr(kernels, "_SAMPLED", 1)
+    most = Counted()
+    seen: list[tuple[int, int]] = []
     sort, find = pc.sort_indices, pc.index_in
-    monkeypatch.setattr(pc, "sort_indices", lambda some: seen.append((most.looks, len(some))) or sort(some))
-    monkeypatch.setattr(
-        pc, "index_in", lambda some, **rest: seen.append((most.looks, len(rest["value_set"]))) or find(some, **rest)
-    )
+
+    def sorted_rows(some: pa.Array) -> pa.Array:
+        seen.append((most.looks, len(some)))
+        return sort(some)
+
+    def found_rows(some: pa.Array, *, value_set: pa.Array, skip_nulls: bool) -> pa.Array:
+        seen.append((most.looks, len(value_set)))
+        return find(some, value_set=value_set, skip_nulls=skip_nulls)
+
+    monkeypatch.setattr(kernels, "_SAMPLED", 1)
+    monkeypatch.setattr(pc, "sort_indices", sorted_rows)
+    monkeypatch.setattr(pc, "index_in", found_rows)
 
     rank_distinct(texts, most)
     look_up(texts, texts, most)
