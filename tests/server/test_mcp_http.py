@@ -413,6 +413,36 @@ def test_a_call_has_the_deadline_of_every_request(
     served.service.close()
 
 
+WRITING = {"query": ADD, "params": {"n": "Eve"}, "branch": "main"}
+RENAMING = {"n": "Ada", "a": 37, "branch": "main"}
+
+
+@pytest.mark.parametrize(
+    "tool, arguments",
+    [
+        ("graph_query", {"query": ALL, "seconds": 0}),
+        ("graph_explain", {"query": ALL, "analyze": True, "seconds": 0}),
+        ("graph_mutate", {**WRITING, "seconds": 0}),
+        ("graph_merge", {"source": "side", "into": "main", "seconds": 0}),
+        ("friends", {"n": "Ada", "seconds": 0}),
+        ("rename_age", {**RENAMING, "seconds": 0}),
+        ("graph_query", {"query": ALL, "memory_bytes": 1}),
+        ("graph_mutate", {**WRITING, "memory_bytes": 1}),
+        ("friends", {"n": "Ada", "memory_bytes": 1}),
+        ("rename_age", {**RENAMING, "memory_bytes": 1}),
+    ],
+)
+def test_a_call_has_the_limits_that_it_asks_for(tool: str, arguments: dict[str, Any], fresh: Served) -> None:
+    fresh.graph.branches.create("side")
+    fresh.graph.mutate(ADD, params={"n": "Ida"}, branch="side")
+    head = fresh.graph.snapshot().commit.id
+
+    answer = call(fresh, "writer", tool, arguments)
+
+    assert answer.structured_content["code"] == ("query_timeout" if "seconds" in arguments else "query_memory")
+    assert fresh.graph.snapshot().commit.id == head
+
+
 def test_a_client_that_goes_away_ends_its_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = serving(tmp_path)
     budget, cancelled = served.service.budget(), threading.Event()
@@ -518,7 +548,7 @@ def test_where_the_library_is_missing_the_rest_is_served(served: Served, monkeyp
     assert served.client.get("/graphs", headers=served.as_role("reader")).status_code == 200
 
 
-@pytest.mark.parametrize("control", ["limit", "branch"])
+@pytest.mark.parametrize("control", ["limit", "branch", "seconds"])
 def test_a_parameter_that_is_named_like_a_control_is_the_parameter(control: str, fresh: Served) -> None:
     text = f"query odd(${control}: String) {{ match {{ $p: Person {{ name: ${control} }} }} return {{ $p.age }} }}\n"
     (fresh.home / "queries" / "odd.gq").write_text(text, encoding="utf-8")

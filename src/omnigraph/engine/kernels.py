@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from omnigraph.storage.plain_arrays import array_of, is_given, numbers, truths
 
 Ints = NDArray[np.int64]
 Check = Callable[[], None]
@@ -17,15 +20,21 @@ ROWS_AT_ONCE = 1 << 18
 _SAMPLED = 64
 """So many values for each bucket are looked at to choose where buckets end: then few are twice as long as others."""
 
+_MOST_RANGES = 16
+"""Into so many ranges values are split at once: each row is compared with the bounds of all, in about 3 ns each."""
+_LOOKED_UP = 4
+"""So many times the rows are looked up at once: what they are looked up in is hashed anew for each part."""
+
 
 def never() -> None:
     """Look at no deadline."""
 
 
-def parts(size: int) -> Iterator[slice]:
-    """Yield slices that cover so many rows, each of at most `ROWS_AT_ONCE`."""
-    for start in range(0, size, ROWS_AT_ONCE):
-        yield slice(start, min(start + ROWS_AT_ONCE, size))
+def parts(size: int, least: int = 0) -> Iterator[slice]:
+    """Yield slices that cover so many rows, each of at most `ROWS_AT_ONCE`, or of `least` where that is more."""
+    at_once = max(ROWS_AT_ONCE, least)
+    for start in range(0, size, at_once):
+        yield slice(start, min(start + at_once, size))
 
 
 def stable_order(values: Ints, check: Check) -> Ints:
@@ -62,15 +71,130 @@ def places_in(ordered: Ints, values: Ints, side: str, check: Check) -> Ints:
     return found
 
 
+def sort_values(values: Ints, check: Check) -> Ints:
+    """Return the values in ascending order."""
+    return np.sort(values) if len(values) <= ROWS_AT_ONCE else values[stable_order(values, check)]
+
+
+def distinct_values(values: Ints, check: Check) -> Ints:
+    """Return the values in ascending order, each once: what numpy's `unique` returns, which hashes many slowly."""
+    ordered = sort_values(values, check)
+    is_new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
+
+
 def encoded(values: pa.Array, check: Check) -> tuple[pa.Array, pa.Array]:
     """Return the code of each value, null for a null, and the distinct values by code: a dictionary encoding."""
     if len(values) <= ROWS_AT_ONCE:
         whole = values.dictionary_encode()
         return whole.indices, whole.dictionary
+    probe = values[: ROWS_AT_ONCE // 16]
+    if 2 * len(probe.unique()) <= len(probe):
+        found = _encode_parts(values, check)
+        if sum(len(chunk.dictionary) for chunk in found) <= ROWS_AT_ONCE:
+            return _unify(found, check)
+    codes, is_coded = np.empty(len(values), np.int32), np.ones(len(values), np.bool_)
+    distinct, start = [], 0
+    for [(rows, some)] in _ranges((values,), check):
+        own, dictionary = _unify(_encode_parts(some, check), check)
+        codes[rows] = numbers(own) + start
+        if own.null_count:
+            is_coded[rows] = is_given(own)
+        distinct.append(dictionary)
+        start += len(dictionary)
+    found_codes = pc.if_else(array_of(is_coded), array_of(codes), pa.scalar(None, pa.int32()))
+    return found_codes, pa.concat_arrays(distinct)
+
+
+def _encode_parts(values: pa.Array, check: Check) -> list[pa.DictionaryArray]:
     found = []
     for part in parts(len(values)):
-        found.append(values.slice(part.start, part.stop - part.start).dictionary_encode())
+        found.append(values[part].dictionary_encode())
         check()
-    unified = pa.chunked_array(found).unify_dictionaries()
-    check()
-    return pa.concat_arrays([chunk.indices for chunk in unified.chunks]), unified.chunk(0).dictionary
+    return found
+
+
+def _unify(chunks: list[pa.DictionaryArray], check: Check) -> tuple[pa.Array, pa.Array]:
+    """Return the codes and distinct values of all chunks."""
+    if len(chunks) > 1:
+        chunks = pa.chunked_array(chunks).unify_dictionaries().chunks
+        check()
+    return pa.concat_arrays([chunk.indices for chunk in chunks]), chunks[0].dictionary
+
+
+def rank_distinct(values: pa.Array, check: Check) -> Ints:
+    """Return the place of each value in their order; no value is there twice, and nulls come last."""
+    if _ascends(values, check):
+        return np.arange(len(values))
+    places, start = np.empty(len(values), np.int64), 0
+    for [(rows, some)] in _ranges((values,), check):
+        places[rows[numbers(pc.sort_indices(some))]] = np.arange(start, start + len(rows))
+        start += len(rows)
+        check()
+    return places
+
+
+def _ascends(values: pa.Array, check: Check) -> bool:
+    """Return whether each value is greater than the one before it; a null is neither."""
+    for start in range(0, len(values) - 1, ROWS_AT_ONCE):
+        some = values[start : start + ROWS_AT_ONCE + 1]
+        if not truths(pc.less(some[:-1], some[1:])).all():
+            return False
+        check()
+    return True
+
+
+def look_up(wanted: pa.Array, values: pa.Array, check: Check) -> Ints:
+    """Return for each wanted value the row that has it, -1 where none has; a null has none."""
+    found = np.full(len(wanted), -1, np.int64)
+    for (rows, some), (places, asked) in _ranges((values, wanted), check):
+        for part in parts(len(asked), _LOOKED_UP * ROWS_AT_ONCE):
+            at = pc.index_in(asked[part], value_set=some, skip_nulls=True)
+            is_there = is_given(at)
+            found[places[part][is_there]] = rows[numbers(at.drop_null())]
+            check()
+    return found
+
+
+def _ranges(columns: tuple[pa.Array, ...], check: Check) -> Iterator[tuple[tuple[Ints, pa.Array], ...]]:
+    """Yield for ranges of values, ascending, which rows of each column are in it, and what they have there.
+
+    A range has at most `ROWS_AT_ONCE` rows of the first column, unless so many are equal. Nulls are in the last one.
+    """
+    leading = columns[0]
+    pivots = _pivots(leading) if len(leading) > ROWS_AT_ONCE else ()
+    split = [_rows_by_range(column, pivots, check) for column in columns] if pivots else []
+    if not split or max(map(len, split[0])) == len(leading):
+        yield tuple((np.arange(len(column)), column) for column in columns)
+        return
+    for members in zip(*split, strict=True):
+        taken = tuple(column.take(array_of(rows)) for column, rows in zip(columns, members, strict=True))
+        check()
+        for inner in _ranges(taken, check):
+            yield tuple((rows[some], values) for rows, (some, values) in zip(members, inner, strict=True))
+
+
+def _pivots(values: pa.Array) -> tuple[pa.Scalar, ...]:
+    """Return where ranges of values begin, but for the first."""
+    wanted = min(2 * (len(values) // ROWS_AT_ONCE + 1), _MOST_RANGES)
+    sample = values.take(array_of(np.arange(0, len(values), max(1, len(values) // (wanted * _SAMPLED))))).drop_null()
+    ordered = sample.take(pc.sort_indices(sample))
+    chosen = ordered.take(array_of(np.arange(0, len(ordered), max(1, -(-len(ordered) // wanted)))))
+    return tuple(chosen.unique())[1:]
+
+
+def _rows_by_range(values: pa.Array, pivots: tuple[pa.Scalar, ...], check: Check) -> list[Ints]:
+    """Return the rows of each range, ascending."""
+    found: list[list[Ints]] = [[] for _ in range(len(pivots) + 1)]
+    for part in parts(len(values)):
+        some = values[part]
+        ranges = np.zeros(len(some), np.uint8)
+        for pivot in pivots:
+            ranges += ~truths(pc.less(some, pivot))  # so what does not compare comes last, as in a sort
+        order = np.argsort(ranges, kind="stable") + part.start
+        ends = np.cumsum(np.bincount(ranges, minlength=len(found)))
+        for rows, one in zip(np.split(order, ends[:-1]), found, strict=True):
+            one.append(rows)
+        check()
+    return [np.concatenate(rows) if rows else np.zeros(0, np.int64) for rows in found]

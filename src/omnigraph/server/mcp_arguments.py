@@ -29,6 +29,12 @@ RepeatKey = Annotated[
     str | None, Meta(description="A key of your choice: the same call with the same key is done only once.")
 ]
 Unchanged = Annotated[str | None, Meta(description="Write only if this is still the branch's newest commit.")]
+Seconds = Annotated[
+    float | None, Meta(description="How long it may run; the server allows no more than its own limit.")
+]
+MemoryBytes = Annotated[
+    int | None, Meta(description="How much memory it may use; the server allows no more than its own limit.")
+]
 State = Annotated[str, Meta(description="A branch, a commit's id, `branch@commit` or `branch@time`.")]
 
 
@@ -43,6 +49,8 @@ class QueryArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: At = None
     limit: Limit = USUAL_ROWS
     offset: Offset = 0
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
 
 
 class ExplainArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -53,6 +61,8 @@ class ExplainArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     params: Params = {}
     branch: ReadBranch = "main"
     analyze: Annotated[bool, Meta(description="Run it, too, and tell what each step did.")] = False
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
 
 
 class MutateArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -65,6 +75,8 @@ class MutateArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: Message = None
     idempotency_key: RepeatKey = None
     if_commit: Unchanged = None
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
 
 
 class SchemaArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -122,6 +134,8 @@ class MergeArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
     message: Message = None
     dry_run: Annotated[bool, Meta(description="Only tell what it would do.")] = False
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
 
 
 class ReadControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -132,6 +146,8 @@ class ReadControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: At = None
     limit: Limit = USUAL_ROWS
     offset: Offset = 0
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
 
 
 class WriteControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -141,6 +157,8 @@ class WriteControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: Message = None
     idempotency_key: RepeatKey = None
     if_commit: Unchanged = None
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
 
 
 def read_arguments(given: Mapping[str, object], type_: type[T]) -> T:

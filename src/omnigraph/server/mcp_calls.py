@@ -97,9 +97,11 @@ class Caller:
         """Write: what is begun is finished, whether somebody waits for it or not."""
         return await self.service.write(self.request, work)
 
-    async def read(self, work: Callable[[Budget], T]) -> T:
+    async def read(
+        self, work: Callable[[Budget], T], seconds: float | None = None, memory_bytes: int | None = None
+    ) -> T:
         """Read within a budget, which ends when nobody waits for the answer any more."""
-        budget = self.service.budget()
+        budget = self.service.budget(seconds, memory_bytes)
         try:
             return await self.service.read(self.request, budget, partial(work, budget))
         finally:
@@ -113,7 +115,13 @@ async def query(caller: Caller, given: QueryArguments) -> Told:
     """Some rows of a query."""
     graph = caller.graph(Action.READ, given.branch)
     controls = ReadControls(
-        branch=given.branch, snapshot=given.snapshot, at=given.at, limit=given.limit, offset=given.offset
+        branch=given.branch,
+        snapshot=given.snapshot,
+        at=given.at,
+        limit=given.limit,
+        offset=given.offset,
+        seconds=given.seconds,
+        memory_bytes=given.memory_bytes,
     )
     return await rows_of(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
 
@@ -148,7 +156,7 @@ async def rows_of(
             raise ColumnsDifferError(result.query_name)
         return _page(result, controls.offset, controls.limit)
 
-    return await caller.read(asked)
+    return await caller.read(asked, controls.seconds, controls.memory_bytes)
 
 
 def _page(result: Result, offset: int, limit: int) -> Told:
@@ -192,7 +200,9 @@ async def explain(caller: Caller, given: ExplainArguments) -> Told:
             branch=given.branch,
             analyze=given.analyze,
             budget=budget,
-        )
+        ),
+        given.seconds,
+        given.memory_bytes,
     )
     return Told(value={"commit_id": explained.to_json()["commit_id"], "plan": explained.text}, text=explained.text)
 
@@ -275,6 +285,8 @@ async def mutate(caller: Caller, given: MutateArguments) -> Told:
         message=given.message,
         idempotency_key=given.idempotency_key,
         if_commit=given.if_commit,
+        seconds=given.seconds,
+        memory_bytes=given.memory_bytes,
     )
     return await changed(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
 
@@ -293,7 +305,7 @@ async def changed(
             message=controls.message,
             idempotency_key=controls.idempotency_key,
             if_commit=controls.if_commit,
-            budget=caller.service.write_budget(),
+            budget=caller.service.write_budget(controls.seconds, controls.memory_bytes),
         )
     )
     caller.service.committed(caller.request, "mutate", done.commit_id)
@@ -323,6 +335,7 @@ async def merge(caller: Caller, given: MergeArguments) -> Told:
         strategy=given.strategy,
         message=given.message,
         dry_run=given.dry_run,
+        budget=caller.service.write_budget(given.seconds, given.memory_bytes),
     )
     try:
         done = await caller.write(call)

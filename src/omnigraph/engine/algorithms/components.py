@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import parts
 
 
 def components(network: Network, budget: Budget) -> NDArray[np.int64]:
@@ -23,8 +24,11 @@ def components(network: Network, budget: Budget) -> NDArray[np.int64]:
             break
         source, target = source[is_open], target[is_open]
         low, high = np.minimum(from_, to)[is_open], np.maximum(from_, to)[is_open]
-        np.minimum.at(roots, high, low)
+        for part in parts(len(high)):
+            np.minimum.at(roots, high[part], low[part])
+            budget.check()
         while True:
+            budget.check()
             above = roots[roots]
             if np.array_equal(above, roots):
                 break

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network, Nodes
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import distinct_values, parts, stable_order
 
 
 class Direction(Enum):
@@ -20,8 +21,7 @@ class Direction(Enum):
 def hops(network: Network, start: int, direction: Direction, budget: Budget) -> NDArray[np.int64]:
     """By node the least number of edges from `start`; -1 where no path leads."""
     from_, to = _followed(network, direction)
-    order = np.argsort(from_, kind="stable")
-    to = to[order]
+    to = to[stable_order(from_, budget.check)]
     starts = np.concatenate(([0], np.cumsum(np.bincount(from_, minlength=network.count))))
     found = np.full(network.count, -1, np.int64)
     found[start] = 0
@@ -31,7 +31,7 @@ def hops(network: Network, start: int, direction: Direction, budget: Budget) -> 
         budget.check()
         distance += 1
         reached = to[_ranges(starts[frontier], starts[frontier + 1])]
-        frontier = np.unique(reached[found[reached] < 0])
+        frontier = distinct_values(reached[found[reached] < 0], budget.check)
         found[frontier] = distance
     return found
 
@@ -54,7 +54,10 @@ def weighted(
         budget.check()
         edges = np.flatnonzero(closer[from_])
         offered = found.copy()
-        np.minimum.at(offered, to[edges], found[from_[edges]] + weights[edges])
+        for part in parts(len(edges)):
+            some = edges[part]
+            np.minimum.at(offered, to[some], found[from_[some]] + weights[some])
+            budget.check()
         closer = offered < found
         found = offered
     return found

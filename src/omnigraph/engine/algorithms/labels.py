@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import Check, sort_values, stable_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +28,34 @@ def propagated_labels(network: Network, *, rounds: int, budget: Budget) -> Label
     labels = np.arange(network.count)
     near = np.concatenate((network.source, network.target))
     far = np.concatenate((network.target, network.source))
-    order = np.argsort(near, kind="stable")
+    order = stable_order(near, budget.check)
     near, far = near[order], far[order]
     for number in range(1, rounds + 1):
         budget.check()
-        renewed = _most_frequent(near, labels[far], labels)
+        renewed = _most_frequent(near, labels[far], labels, budget.check)
         if np.array_equal(renewed, labels):
             return Labels(labels, number, is_converged=True)
         labels = renewed
     return Labels(labels, rounds, is_converged=not len(near))
 
 
-def _most_frequent(near: NDArray[np.int64], offered: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _most_frequent(
+    near: NDArray[np.int64], offered: NDArray[np.int64], labels: NDArray[np.int64], check: Check
+) -> NDArray[np.int64]:
     """By node the label that it is offered most often."""
     if not len(near):
         return labels
-    keys = np.sort(near * len(labels) + offered)
+    keys = sort_values(near * len(labels) + offered, check)
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     counts = np.diff(np.concatenate((starts, [len(keys)])))
     nodes, offers = keys[starts] // len(labels), keys[starts] % len(labels)
-    # Runs of one node ascend by label, so the first of its most frequent ones is the smallest.
-    best = np.lexsort((offers, -counts, nodes))
+    check()
+    # Runs of one node stand together and ascend by label, so the first of its most frequent ones is the smallest.
+    begins = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
+    most = np.repeat(np.maximum.reduceat(counts, begins), np.diff(np.append(begins, len(nodes))))
+    best = np.flatnonzero(counts == most)
     first = best[np.concatenate(([True], nodes[best][1:] != nodes[best][:-1]))]
+    check()
     renewed = labels.copy()
     renewed[nodes[first]] = offers[first]
     return renewed

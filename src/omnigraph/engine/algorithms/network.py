@@ -4,14 +4,13 @@ Nodes are numbered in the order of their ids, so that "the smallest" means the s
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import Check, distinct_values, rank_distinct
 from omnigraph.engine.tables.table_rows import TableRows
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.schema.arrow import ID
@@ -28,12 +27,11 @@ class Network:
     source: Nodes
     target: Nodes
 
-    @cached_property
-    def simple(self) -> tuple[Nodes, Nodes]:
+    def simple(self, check: Check) -> tuple[Nodes, Nodes]:
         """The pairs of different nodes with an edge between them, in whatever direction: each once, smaller first."""
         low, high = np.minimum(self.source, self.target), np.maximum(self.source, self.target)
         apart = low != high
-        keys = np.unique(low[apart].astype(np.int64) * self.count + high[apart])
+        keys = distinct_values(low[apart].astype(np.int64) * self.count + high[apart], check)
         return keys // max(self.count, 1), keys % max(self.count, 1)
 
 
@@ -54,7 +52,8 @@ def named_network(nodes: TableRows, topology: Topology, budget: Budget) -> Named
     living = nodes.positions()
     budget.claim(24 * nodes.size + 24 * len(topology.source), "the network")
     ids = nodes.values(ID, living, budget)
-    order = pc.sort_indices(ids).to_numpy().astype(np.int64)
+    order = np.empty(len(ids), np.int64)
+    order[rank_distinct(ids, budget.check)] = np.arange(len(ids))
     positions = living[order]
     numbers = np.full(nodes.size, -1, np.int64)
     numbers[positions] = np.arange(len(positions))

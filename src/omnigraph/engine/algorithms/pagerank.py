@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def pagerank(network: Network, *, damping: float, tolerance: float, rounds: int,
     ends = degrees == 0
     for number in range(1, rounds + 1):
         budget.check()
-        passed = np.bincount(network.target, weights=(ranks * shares)[network.source], minlength=count)
+        passed = _passed_on(network, ranks * shares, budget)
         lost = float(ranks[ends].sum())
         renewed = np.asarray((1.0 - damping) / count + damping * (passed + lost / count), np.float64)
         moved = float(np.abs(renewed - ranks).sum())
@@ -40,3 +41,12 @@ def pagerank(network: Network, *, damping: float, tolerance: float, rounds: int,
         if moved < tolerance:
             return Ranks(ranks, number, is_converged=True)
     return Ranks(ranks, rounds, is_converged=False)
+
+
+def _passed_on(network: Network, given: NDArray[np.float64], budget: Budget) -> NDArray[np.float64]:
+    """Return by node what it gets along its edges; each part has at least as many edges as there are nodes."""
+    passed = np.zeros(network.count)
+    for part in parts(len(network.source), network.count):
+        passed += np.bincount(network.target[part], weights=given[network.source[part]], minlength=network.count)
+        budget.check()
+    return passed

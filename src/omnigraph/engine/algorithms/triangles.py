@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network, Nodes
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import sort_values
 
-_PAIRS_AT_ONCE = 4_000_000
+_PAIRS_AT_ONCE = 500_000
 
 
 def triangles(network: Network, budget: Budget) -> NDArray[np.int64]:
@@ -18,16 +19,15 @@ def triangles(network: Network, budget: Budget) -> NDArray[np.int64]:
     triangle is found once: from its corner with the fewest neighbours.
     """
     count = network.count
-    low, high = network.simple
+    low, high = network.simple(budget.check)
     found = np.zeros(count, np.int64)
     if not len(low):
         return found
     degrees = np.bincount(low, minlength=count) + np.bincount(high, minlength=count)
     is_up = (degrees[low] < degrees[high]) | ((degrees[low] == degrees[high]) & (low < high))
     from_, to = np.where(is_up, low, high), np.where(is_up, high, low)
-    order = np.lexsort((to, from_))
-    from_, to = from_[order], to[order]
-    keys = from_ * count + to
+    keys = sort_values(from_ * count + to, budget.check)
+    from_, to = keys // count, keys % count
     starts = np.concatenate(([0], np.cumsum(np.bincount(from_, minlength=count))))
     # With each pair go all later pairs of the same node: is the third side there?
     behind = starts[from_ + 1] - np.arange(len(from_)) - 1
@@ -54,7 +54,7 @@ def _count(
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     closed = keys[places] == wanted
     for nodes in (corner, second, third):
-        found += np.bincount(nodes[closed], minlength=count)
+        np.add.at(found, nodes[closed], 1)
 
 
 def _slices(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:

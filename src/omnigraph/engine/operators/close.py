@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import Check, never, stable_order
 from omnigraph.engine.operators.distinct import distinct
 from omnigraph.engine.operators.links import Links
 from omnigraph.engine.operators.neighbours import Gathered, Neighbours
@@ -26,8 +27,8 @@ def close(step: Close, bindings: Bindings, links: Links, budget: Budget) -> Bind
         if not step.link.reads_edges:
             return _kept(bindings.take(_joins(step, bindings, links, budget)), step.keep)
         neighbours = links.neighbours(sources)
-        begins = _lower(neighbours, sources, targets)
-        counts = _lower(neighbours, sources, targets, past=True) - begins
+        begins = _lower(neighbours, sources, targets, budget.check)
+        counts = _lower(neighbours, sources, targets, budget.check, past=True) - begins
         runs = _run(begins, counts)
         assert neighbours.edges is not None  # noqa: S101 - the hop reads its edges
         found = links.passing(Gathered(counts, neighbours.targets[runs], neighbours.edges[runs]))
@@ -46,14 +47,14 @@ def _joins(step: Close, bindings: Bindings, links: Links, budget: Budget) -> NDA
     if not links.is_in_memory:
         if len(distinct(targets)) < len(distinct(sources)):
             links, sources, targets = links.reversed(), targets, sources
-        return is_joined(links.neighbours(sources), sources, targets)
+        return is_joined(links.neighbours(sources), sources, targets, budget.check)
     if not ascends(sources) and ascends(targets):
         links, sources, targets = links.reversed(), targets, sources
     if not shall_mark(bindings.size, links):
-        return is_joined(links.whole(), sources, targets)
+        return is_joined(links.whole(), sources, targets, budget.check)
     if ascends(sources):
         return is_marked(links.whole(), *_runs_of(sources), targets, links.far_size, budget)
-    order = np.argsort(sources)
+    order = stable_order(sources.astype(np.int64, copy=False), budget.check)
     found = np.empty(bindings.size, np.bool_)
     found[order] = is_marked(links.whole(), *_runs_of(sources[order]), targets[order], links.far_size, budget)
     return found
@@ -62,7 +63,7 @@ def _joins(step: Close, bindings: Bindings, links: Links, budget: Budget) -> NDA
 def joins_gathered(near: Positions, gathered: Gathered, links: Links, budget: Budget) -> NDArray[np.bool_]:
     """As a close of each gathered target with what its row has: before the rows are made that it would drop."""
     if not shall_mark(len(gathered.targets), links) or not ascends(near):
-        return is_joined(links.whole(), np.repeat(near, gathered.counts), gathered.targets)
+        return is_joined(links.whole(), np.repeat(near, gathered.counts), gathered.targets, budget.check)
     heads, begins = _runs_of(near)
     ends = np.append(0, np.cumsum(gathered.counts))
     return is_marked(links.whole(), heads, ends[begins], gathered.targets, links.far_size, budget)
@@ -86,11 +87,13 @@ def _runs_of(positions: Positions) -> tuple[Positions, NDArray[np.int64]]:
     return positions[begins], np.append(begins, len(positions))
 
 
-def is_joined(neighbours: Neighbours, sources: Positions, targets: Positions) -> NDArray[np.bool_]:
+def is_joined(
+    neighbours: Neighbours, sources: Positions, targets: Positions, check: Check = never
+) -> NDArray[np.bool_]:
     """Row by row whether the target is in the source's list, by looking it up there."""
     if not len(neighbours.targets):
         return np.zeros(len(sources), np.bool_)
-    at = _lower(neighbours, sources, targets)
+    at = _lower(neighbours, sources, targets, check)
     ends = neighbours.starts[neighbours.places(sources) + 1]
     is_inside = at < ends
     is_inside &= neighbours.targets[np.minimum(at, len(neighbours.targets) - 1)] == targets
@@ -125,12 +128,15 @@ def is_marked(
     return found
 
 
-def _lower(neighbours: Neighbours, sources: Positions, targets: Positions, *, past: bool = False) -> NDArray[np.int64]:
+def _lower(
+    neighbours: Neighbours, sources: Positions, targets: Positions, check: Check, *, past: bool = False
+) -> NDArray[np.int64]:
     """Where in the source's list the target stands, or would; with `past`, behind its last occurrence."""
     places = neighbours.places(sources)
     low, high = neighbours.starts[places], neighbours.starts[places + 1]
     last = max(len(neighbours.targets) - 1, 0)
     for _ in range(int((high - low).max(initial=0)).bit_length()):
+        check()
         middle = (low + high) >> 1
         there = neighbours.targets[np.minimum(middle, last)]
         goes_up = (there <= targets if past else there < targets) & (low < high)

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.kernels import Check, encoded, never, places_in, stable_order
+from omnigraph.engine.kernels import Check, encoded, never, places_in, rank_distinct, stable_order
 from omnigraph.engine.operators.weights import BEYOND, multiplied, total
 from omnigraph.query.expr import Op
 from omnigraph.storage.plain_arrays import filled, scalar
-from omnigraph.storage.plain_arrays import numbers as of_numbers
 
 
 def product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
@@ -21,8 +20,13 @@ def product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
     size = left.size * right.size
     needed = size * 8 * (len(left.columns) + len(right.columns) + 1)
     budget.claim(needed, "a product of two parts of the pattern")
-    columns: dict[str, Positions] = {name: np.repeat(column, right.size) for name, column in left.columns.items()}
-    columns |= {name: np.tile(column, left.size) for name, column in right.columns.items()}
+    columns: dict[str, Positions] = {}
+    for name, column in left.columns.items():
+        columns[name] = np.repeat(column, right.size)
+        budget.check()
+    for name, column in right.columns.items():
+        columns[name] = np.tile(column, left.size)
+        budget.check()
     weight = multiplied(
         None if left.weight is None else np.repeat(left.weight, right.size),
         None if right.weight is None else np.tile(right.weight, left.size),
@@ -77,9 +81,13 @@ def join(left: Bindings, right: Bindings, found: Matched, budget: Budget) -> Bin
     needed = size * 8 * (len(left.columns) + len(right.columns) + 2)
     budget.claim(needed, "a join of two parts of the pattern")
     rows = np.repeat(np.arange(left.size), counts)
+    budget.check()
     ends = np.cumsum(counts)
     matches = order[np.repeat(begins - ends + counts, counts) + np.arange(size)]
-    a, b = left.take(rows), right.take(matches)
+    budget.check()
+    a = left.take(rows)
+    budget.check()
+    b = right.take(matches)
     budget.release(needed)
     return Bindings({**a.columns, **b.columns}, size, multiplied(a.weight, b.weight))
 
@@ -108,7 +116,6 @@ def _numbered(
     check()
     if has_order:
         ranks = np.full(len(distinct) + 1, -1, np.int64)  # the last one is that of null
-        ranks[of_numbers(pc.sort_indices(distinct))] = np.arange(len(distinct))
+        ranks[:-1] = rank_distinct(distinct, check)
         numbers = ranks[numbers]
-        check()
     return numbers[: len(left)], numbers[len(left) :]

@@ -4,6 +4,7 @@ import numpy as np
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import places_in, stable_order
 from omnigraph.engine.operators.candidates import Candidates
 from omnigraph.engine.operators.close import ascends, joins_gathered, shall_mark
 from omnigraph.engine.operators.links import Links
@@ -24,22 +25,25 @@ def expand(
 ) -> Bindings:
     """For each row and each neighbour that passes, one row; `closing` drops what it does not join."""
     if closing is not None:
-        bindings = _in_order(step, closing, bindings, links)
+        bindings = _in_order(step, closing, bindings, links, budget)
     sources = bindings.columns[step.source]
     neighbours = links.neighbours(sources)
     keep = step.keep if closing is None else closing[0].keep
     expected = int(neighbours.counts(sources).sum()) * 8 * (2 + len(keep))
     budget.claim(expected, f"following {step.link.edge} to ${step.node.variable}")
     gathered = links.passing(neighbours.gather(sources))
+    budget.check()
     targets, edges, weight = gathered.targets, gathered.edges, bindings.weight
     if closing is None:
         rows = gathered.rows()
     else:
         near = bindings.columns[_other_end(closing[0], step.node.variable)]
         places = np.flatnonzero(joins_gathered(near, gathered, closing[1], budget))
-        rows = np.searchsorted(np.cumsum(gathered.counts), places, side="right")
+        rows = places_in(np.cumsum(gathered.counts), places, "right", budget.check)
         targets, edges = targets[places], None if edges is None else edges[places]
+    budget.check()
     weighed = candidates.weigh(targets)
+    budget.check()
     if weighed is not None:
         mask = weighed if weighed.dtype == np.bool_ else weighed > 0
         rows, targets, edges = rows[mask], targets[mask], None if edges is None else edges[mask]
@@ -49,6 +53,7 @@ def expand(
         weight = weight[rows]
     columns = {}
     for variable in keep:
+        budget.check()
         if variable == step.node.variable:
             columns[variable] = targets
         elif variable == step.link.edge_variable:
@@ -77,12 +82,12 @@ def towards(condition: Close, variable: str, links: Links) -> Links:
     return links if condition.target == variable else links.reversed()
 
 
-def _in_order(step: Expand, closing: Closing, bindings: Bindings, links: Links) -> Bindings:
+def _in_order(step: Expand, closing: Closing, bindings: Bindings, links: Links, budget: Budget) -> Bindings:
     """The rows sorted by the other end of the condition, when so many neighbours are asked about that this pays."""
     near = bindings.columns[_other_end(closing[0], step.node.variable)]
     if not shall_mark(bindings.size * links.link.fan_out, closing[1]) or ascends(near):
         return bindings
-    return bindings.take(np.argsort(near, kind="stable"))
+    return bindings.take(stable_order(near.astype(np.int64, copy=False), budget.check))
 
 
 def _other_end(condition: Close, variable: str) -> str:

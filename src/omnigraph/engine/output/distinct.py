@@ -185,6 +185,7 @@ def grouped(codes: Codes, check: Check = never) -> Groups:
         used = np.flatnonzero(first)
         places = np.empty(codes.bound, kind)
         places[used] = np.arange(len(used), dtype=kind)
+        check()
         return Groups(places[numbers].astype(np.int64), len(used), first[used].astype(np.int64) - 1)
     bits = size.bit_length()
     if size > ROWS_AT_ONCE or codes.bound.bit_length() + bits > _MOST_CODES.bit_length():
@@ -197,4 +198,5 @@ def grouped(codes: Codes, check: Check = never) -> Groups:
     is_new = np.concatenate(([True], values[1:] != values[:-1]))
     of_row = np.empty(size, np.int64)
     of_row[rows] = np.cumsum(is_new) - 1
+    check()
     return Groups(of_row, int(np.count_nonzero(is_new)), rows[is_new])

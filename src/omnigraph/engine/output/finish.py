@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import Check, distinct_values
 from omnigraph.engine.output.distinct import distinct_rows
 from omnigraph.engine.output.grouping import group
 from omnigraph.engine.output.levels import ordered_ints
@@ -121,7 +122,8 @@ def _ranked(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, Key]:
     """
     variable = ranked_variable(rank)
     at = frame.positions(variable)
-    found = rank_rows(frame.reading, rank, frame.types[variable], _distinct(at), top, with_ties=True)
+    among = _distinct(at, frame.reading.budget.check)
+    found = rank_rows(frame.reading, rank, frame.types[variable], among, top, with_ties=True)
     scores = ScoreColumn(found.positions, found.values)
     places, is_there = scores.places(at)
     rows = np.flatnonzero(is_there)
@@ -137,17 +139,17 @@ def _fused(frame: Frame, query: ReadQuery, first: int, last: int | None) -> Fram
         rank = column.value
         if isinstance(rank, Rrf) and rank != query.rank:
             variable = ranked_variable(rank)
-            at = _distinct(frame.positions(variable))
+            at = _distinct(frame.positions(variable), frame.reading.budget.check)
             top = first if last is None else last
             values = score_values(frame.reading, rank, frame.types[variable], at, candidates=at, top=top)
             scores[rank] = ScoreColumn(at, np.asarray(values))
     return replace(frame, scores=scores)
 
 
-def _distinct(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct(positions: NDArray[np.int64], check: Check) -> NDArray[np.int64]:
     if len(positions) < 2 or bool(np.all(positions[1:] > positions[:-1])):
         return positions
-    return np.unique(positions)
+    return distinct_values(positions, check)
 
 
 @contextmanager

@@ -151,15 +151,17 @@ class _Folds:
     def _extreme(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
         """The smallest or largest value of each group, as it is stored: that of the first row which has it."""
         levels = levels_at(self.frame, argument, None, is_whole_sort=True)
-        places = levels.ints()
+        places = levels.ints(self.frame.reading.budget.check)
         if aggregate.fold is Fold.MAX:
             places = ~places
         rows = np.arange(self.frame.size, dtype=np.int64)
         if levels.given is not None:
             rows, places = rows[levels.given], places[levels.given]
         of_row = self.groups.of_row[rows]
+        self.frame.reading.budget.check()
         best = np.full(self.groups.count, np.iinfo(np.int64).max)
         np.minimum.at(best, of_row, places)
+        self.frame.reading.budget.check()
         is_best = places == best[of_row]
         found = np.full(self.groups.count, self.frame.size)
         np.minimum.at(found, of_row[is_best], rows[is_best])

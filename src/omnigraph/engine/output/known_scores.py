@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.kernels import distinct_values
 from omnigraph.engine.output.projection import Frame, Rows, ScoreColumn, frame_of, ranked_variable
 from omnigraph.engine.reading import Reading
 from omnigraph.engine.search.ranking import score_values
@@ -52,7 +53,7 @@ class KnownScores:
             self._reading.budget.claim(size * _BYTES, "the scores of a rank")
             self._asked, self._has = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
             self._values = np.zeros(size, np.float64)
-        fresh = np.unique(at[~self._asked[at]])
+        fresh = distinct_values(at[~self._asked[at]], self._reading.budget.check)
         if len(fresh):
             scores = score_values(self._reading, self._rank, self._type, fresh)
             self._asked[fresh] = True

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.engine.kernels import Check, encoded, never, rank_distinct
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.query.expr import Entity, Expr, Identity, Meta, Prop
 from omnigraph.schema.arrow import ID
@@ -37,9 +38,9 @@ class Levels:
     given: NDArray[np.bool_] | None
     values: "Ints | pa.Array"
 
-    def ints(self) -> Ints:
+    def ints(self, check: Check = never) -> Ints:
         """The values as integers that compare as they do, among these rows."""
-        return self.values if isinstance(self.values, np.ndarray) else text_places(self.values)
+        return self.values if isinstance(self.values, np.ndarray) else text_places(self.values, check)
 
     def take(self, rows: Ints) -> "Levels":
         """Only these rows, by number."""
@@ -77,9 +78,10 @@ def ordered_ints(values: pa.Array) -> Ints:
     return plain.astype(np.int64, copy=False)
 
 
-def text_places(texts: pa.Array) -> Ints:
-    """The place of each text among the distinct ones, in the order of code points."""
-    return numbers(pc.rank(texts, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+def text_places(texts: pa.Array, check: Check = never) -> Ints:
+    """The place of each text among the distinct ones, in the order of code points; none is null."""
+    codes, distinct = encoded(texts, check)
+    return rank_distinct(distinct, check)[numbers(codes)]
 
 
 def levels_at(frame: Frame, expr: Expr, rows: Rows | None, *, is_whole_sort: bool) -> Levels:
@@ -147,10 +149,11 @@ def _places_of(
 
 def _plain_places(frame: Frame, variable: str, column: str) -> NDArray[np.int32]:
     whole = frame.table(variable).whole(column, frame.reading.budget)
-    return text_places(whole).astype(np.int32)
+    return rank_distinct(whole, frame.reading.budget.check).astype(np.int32)
 
 
 def _coded_places(frame: Frame, variable: str, column: str) -> NDArray[np.int32]:
     codes, distinct = frame.table(variable).codes(column, frame.reading.budget)
-    places = np.append(text_places(distinct), np.int64(-1))  # the code -1 is the last entry
+    ranks = rank_distinct(distinct, frame.reading.budget.check)
+    places = np.append(ranks, np.int64(-1))  # the code -1 is the last entry
     return places[codes].astype(np.int32)

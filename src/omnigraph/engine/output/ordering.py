@@ -181,7 +181,7 @@ def _tied(starts: Mask) -> Ints:
 
 def _columns(key: Key, frame: Frame, rows: Rows | None) -> list[Ints]:
     levels = key.levels(frame, rows, is_whole_sort=True)
-    values = levels.ints()
+    values = levels.ints(frame.reading.budget.check)
     if key.descending:
         values = ~values
     if levels.given is None:

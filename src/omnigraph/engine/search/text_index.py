@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import Check, never, sort_values
 from omnigraph.engine.search.analysis import Vocabulary, analyse, stems
 from omnigraph.engine.search.near_words import Spellings
 
@@ -103,7 +104,9 @@ def build(texts: pa.Array, budget: Budget | None = None) -> TextIndex:
     tokens: dict[str, int] = {}
     numbers = [tokens.setdefault(stem, len(tokens)) for stem in stems(vocabulary.words)]
     token_of = np.array(numbers, np.int32)
-    bounds, rows, times = _postings(token_of[stream], np.diff(starts), len(tokens))
+    check = never if budget is None else budget.check
+    check()
+    bounds, rows, times = _postings(token_of[stream], np.diff(starts), len(tokens), check)
     return TextIndex(
         words=tuple(vocabulary.words),
         tokens=tokens,
@@ -118,17 +121,18 @@ def build(texts: pa.Array, budget: Budget | None = None) -> TextIndex:
 
 
 def _postings(
-    tokens: NDArray[np.int32], lengths: NDArray[np.int64], distinct: int
+    tokens: NDArray[np.int32], lengths: NDArray[np.int64], distinct: int, check: Check
 ) -> tuple[NDArray[np.int64], Rows, NDArray[np.int32]]:
     """Token by token the rows that have it, and how often; by one sort of both in one number."""
     size = max(len(lengths), 1)
     keys = tokens.astype(np.int64) * size
     keys += np.repeat(np.arange(len(lengths)), lengths)
-    keys.sort()
+    keys = sort_values(keys, check)
     is_new = np.ones(len(keys), np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=is_new[1:])
     first = np.flatnonzero(is_new)
     times = np.diff(first, append=len(keys)).astype(np.int32)
     kept = keys[first]
+    check()
     bounds = np.searchsorted(kept, np.arange(distinct + 1, dtype=np.int64) * size)
     return bounds, (kept % size).astype(np.int32), times

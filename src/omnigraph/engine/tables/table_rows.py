@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.budget import Budget
+from omnigraph.engine.kernels import look_up, never
 from omnigraph.engine.predicates import Inputs, columns_of
 from omnigraph.engine.tables.estimates import estimated_share
 from omnigraph.engine.tables.id_index import IdIndex
@@ -121,8 +122,7 @@ class TableRows:
                 return np.full(len(ids), -1, np.int64)
             places = filled(pc.index_in(wanted, value_set=found), -1)
             return np.where(places >= 0, positions[places], -1)
-        places = pc.index_in(wanted, value_set=self.whole(ID, budget), skip_nulls=True)
-        return filled(places, -1).astype(np.int64)
+        return look_up(wanted, self.whole(ID, budget), never if budget is None else budget.check)
 
     def _id_index(self, asked: int, budget: Budget | None) -> IdIndex | None:
         """The table of ids, when it is there or pays by now; None for so many ids that one pass is faster."""
