@@ -79,6 +79,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph serve --config omnigraph.toml --check",
         "omnigraph serve people=people.omni --bind 127.0.0.1:8080 --unauthenticated",
     ),
+    "recoveries": ("omnigraph recoveries people.omni", "omnigraph recoveries people.omni --limit 5 --json"),
     "snapshot": ("omnigraph snapshot people.omni --json",),
     "spark_sql": ("omnigraph spark sql 'select role, count(*) from Person group by role' people.omni",),
     "tag_create": ("omnigraph tag create v1 main people.omni --as ada",),

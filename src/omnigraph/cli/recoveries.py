@@ -20,9 +20,9 @@ _HEADERS = ("at", "kind", "operation", "by", "branch", "commit", "files", "freed
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @json_option
 def command(uri: str | None, store: str | None, limit: int | None, as_json: bool) -> int:
-    """List what recovery did about operations that died, newest first.
+    """List what recovery did about operations that died.
 
-    RolledForward is an operation that had landed: its commit is named. RolledBack is one of which nothing is visible:
+    Newest first. RolledForward is an operation that had landed: its commit is named. RolledBack is one of which nothing is visible:
     its files were removed, and the commit that is named is the empty one that keeps it from landing later. Branches
     that were deleted since are listed too.
     """

@@ -81,7 +81,7 @@ def ordered_ints(values: pa.Array) -> Ints:
 def text_places(texts: pa.Array, check: Check = never) -> Ints:
     """The place of each text among the distinct ones, in the order of code points; none is null."""
     codes, distinct = encoded(texts, check)
-    return rank_distinct(distinct, check)[numbers(codes)]
+    return np.asarray(rank_distinct(distinct, check)[numbers(codes)], np.int64)
 
 
 def levels_at(frame: Frame, expr: Expr, rows: Rows | None, *, is_whole_sort: bool) -> Levels:
