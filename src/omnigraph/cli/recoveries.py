@@ -22,9 +22,9 @@ _HEADERS = ("at", "kind", "operation", "by", "branch", "commit", "files", "freed
 def command(uri: str | None, store: str | None, limit: int | None, as_json: bool) -> int:
     """List what recovery did about operations that died.
 
-    Newest first. RolledForward is an operation that had landed: its commit is named. RolledBack is one of which nothing is visible:
-    its files were removed, and the commit that is named is the empty one that keeps it from landing later. Branches
-    that were deleted since are listed too.
+    Newest first. RolledForward is an operation that had landed: its commit is named. RolledBack is one of which nothing
+    is visible: its files were removed, and the commit that is named is the empty one that keeps it from landing later.
+    Branches that were deleted since are listed too.
     """
     graph = opened_graph(uri, store, read_only=True)
     found = graph.recoveries(limit=limit)
