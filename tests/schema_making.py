@@ -145,7 +145,7 @@ def _constraints(draw: st.DrawFn, types: dict[str, str], required: set[str], *, 
         if type_ in _BOUNDS and draw(st.booleans()):
             lines.append(f"@range({name}, {draw(st.sampled_from(_BOUNDS[type_]))})")
         if type_ == "String" and draw(st.booleans()):
-            lines.append(f'@check({name}, "{draw(st.sampled_from(("^.", ".$")))}")')
+            lines.append(f'@check({name}, "{draw(st.sampled_from(("^.?", ".?$")))}")')
     return [f"  {line}\n" for line in lines]
 
 

@@ -81,7 +81,7 @@ def test_a_row_that_comes_meanwhile_must_keep_the_rules_that_a_merge_brings(grap
     run(graph, 'update P set { n: 2 } where name = "b"')
     other, _ = racing(graph, lambda: run(graph, 'insert C { name: "z", v: 99 }'))
 
-    done = other.merge("dev")
+    done = try_merge(other, "dev")
 
     assert done.outcome is MergeOutcome.CONFLICTS
     assert "@range(v" not in graph.schema

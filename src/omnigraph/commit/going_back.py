@@ -74,6 +74,8 @@ def put_aside(store: Store, look: ManifestLook) -> None:
     if not whole or newest != look.newest:
         raise ConflictError("manifest", str(look.newest), str(newest or "none"), "it is not as it was looked at")
     _move_hint_aside(store, look.path, look.newest)
+    if lost is not None:
+        store.runtime.faults.reach("repair.aside")
     for number in numbers:
         if number <= whole:
             break
@@ -103,8 +105,7 @@ def _move_hint_aside(store: Store, path: str, newest: int) -> None:
             store.objects.put_if_absent(aside_key(path, newest), hint.data)
         store.objects.delete_if_match(version_hint(path), hint.etag)
     except (ObjectMissingError, ObjectChangedError):
-        return
-    store.runtime.faults.reach("repair.aside")
+        return  # there is none, or a newer one of somebody who has published since
 
 
 def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -> Head:
