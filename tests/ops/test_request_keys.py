@@ -231,16 +231,35 @@ def test_a_key_of_a_load_is_none_for_other_options(options: dict[str, Any], grap
         loaded(graph, "merge", person("a"), **given, **options)
 
 
-def test_a_pipe_is_loaded_with_a_key(graph: og.Graph, tmp_path: Path) -> None:
+@pytest.mark.parametrize("second, is_same", [("a", True), ("b", False)])
+def test_what_comes_by_a_pipe_is_compared_too(graph: og.Graph, tmp_path: Path, second: str, *, is_same: bool) -> None:
     pipe = tmp_path / "people.jsonl"
     os.mkfifo(pipe)
-    writer = Thread(target=pipe.write_bytes, args=(text_of([person("a")]),))
-    writer.start()
 
-    result = graph.load(str(pipe), mode="append", idempotency_key="k")
-    writer.join()
+    def load(name: str) -> og.LoadResult:
+        writer = Thread(target=pipe.write_bytes, args=(text_of([person(name)]),))
+        writer.start()
+        try:
+            return graph.load(str(pipe), mode="append", idempotency_key="k")
+        finally:
+            writer.join()
 
-    assert result.nodes["Person"].inserted == 1
+    first = load("a")
+
+    assert first.nodes["Person"].inserted == 1
+    if is_same:
+        assert load(second) == first
+    else:
+        with pytest.raises(og.KeyReusedError):
+            load(second)
+
+
+def test_a_pipe_of_one_type_has_no_key(graph: og.Graph, tmp_path: Path) -> None:
+    pipe = tmp_path / "people.csv"
+    os.mkfifo(pipe)
+
+    with pytest.raises(og.BadArgumentError, match="can be read only once"):
+        graph.load(nodes={"Person": str(pipe)}, mode="append", idempotency_key="k")
 
 
 def test_a_load_that_meets_its_key_with_other_data_at_the_swap_is_refused(graph: og.Graph) -> None:

@@ -19,8 +19,9 @@ import pyarrow as pa
 from omnigraph.engine.decoding.json_lines import chunks_of
 from omnigraph.engine.decoding.sources import file_errors
 from omnigraph.engine.decoding.typed_files import ArrowStream
+from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.load_call import LoadCall
-from omnigraph.ops.load_inputs import LoadInput, PathLike, named_files
+from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, named_files
 from omnigraph.storage.remote_files import InputFile, RemoteFile
 
 WHOLE_BYTES = 1 << 30
@@ -62,11 +63,17 @@ class RequestDigest:
 
 
 def _watch(call: LoadCall) -> LoadInput:
-    """Return the input with its streams watched. What has a digest already is left as it is."""
-    graph = [
-        one if isinstance(one.data, str | os.PathLike) else replace(one, data=_HashedChunks(one.data))
-        for one in call.input.graph
-    ]
+    """Return the input with its streams watched. What has a digest already is left as it is.
+
+    Raises:
+        BadArgumentError: Rows of one type come by a pipe, which the load reads by itself.
+    """
+    graph = [_watch_graph(one) for one in call.input.graph]
+    for one in call.input.typed:
+        for path in one.data if isinstance(one.data, tuple) else (one.data,):
+            if _is_read_once(path):
+                expected = "give a file, or no idempotency key: what can be read only once can't be compared later"
+                raise BadArgumentError("a load with a key", f"from `{path}`", expected)
     typed = [
         replace(one, data=_HashedRows(one.data))
         if isinstance(one.data, ArrowStream) and number not in call.digests
@@ -74,6 +81,25 @@ def _watch(call: LoadCall) -> LoadInput:
         for number, one in enumerate(call.input.typed)
     ]
     return LoadInput(graph=tuple(graph), typed=tuple(typed))
+
+
+def _watch_graph(source: GraphSource) -> GraphSource:
+    """Return a source that is hashed as it is read, unless it is a file that can be read a second time."""
+    if not isinstance(source.data, str | os.PathLike):
+        return replace(source, data=_HashedChunks(source.data))
+    if _is_read_once(source.data):
+        return GraphSource(data=_HashedChunks(_read_file(source.data)), name=str(source.data))
+    return source
+
+
+def _is_read_once(path: object) -> bool:
+    """Return whether a path is that of a pipe or a device: only the load can read it."""
+    return isinstance(path, str | os.PathLike) and (Path(path).is_fifo() or Path(path).is_char_device())
+
+
+def _read_file(path: PathLike) -> Iterator[bytes]:
+    with Path(path).open("rb") as file:
+        yield from chunks_of(file)
 
 
 class _HashedChunks:
@@ -148,7 +174,7 @@ class _HashSink:
 def _digest_file(file: InputFile) -> str:
     """Digest a file: an object by its tag, a file by its bytes, a large one by its size and time.
 
-    What is no regular file, such as a pipe, can be read once only, by the load: only that it was one is taken.
+    What is no regular file any more, as it was when the load began, has changed.
     """
     if isinstance(file, RemoteFile):
         return f"{file.size} {file.etag}"
