@@ -145,7 +145,7 @@ def test_metrics_count_requests_commits_and_conflicts(served: Served) -> None:
 
 def test_metrics_count_what_was_recovered(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     report = Report(rolled_back=["a", "b"], rolled_forward=["c"])
-    monkeypatch.setattr("omnigraph.commit.recovery.recover", lambda *_: report)
+    monkeypatch.setattr("omnigraph.commit.recovery.recover", lambda *_, **__: report)
     served.service.hosting.graphs["people"].open()
 
     text = served.client.get("/metrics", headers=served.as_role("reader")).text
