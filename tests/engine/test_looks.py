@@ -19,7 +19,7 @@ from omnigraph.engine.budget import Budget
 from omnigraph.engine.operators.combine import join, matched, product
 from omnigraph.storage.plain_arrays import array_of
 
-PART, NODES, EDGES = 64, 60, 40 * 64
+PART, NODES, EDGES = 64, 16, 40 * 64
 
 
 class Looked(Budget):

@@ -44,9 +44,10 @@ def pagerank(network: Network, *, damping: float, tolerance: float, rounds: int,
 
 
 def _passed_on(network: Network, given: NDArray[np.float64], budget: Budget) -> NDArray[np.float64]:
-    """Return by node what it gets along its edges; each part has at least as many edges as there are nodes."""
+    """Return by node what it gets along its edges."""
     passed = np.zeros(network.count)
-    for part in parts(len(network.source), network.count):
+    # Each part adds an array of all nodes: with one edge for each node a pass took 1.4 times as long as in one piece.
+    for part in parts(len(network.source), 4 * network.count):
         passed += np.bincount(network.target[part], weights=given[network.source[part]], minlength=network.count)
         budget.check()
     return passed
