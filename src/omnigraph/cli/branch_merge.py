@@ -92,10 +92,10 @@ def _text(done: "MergeResult") -> str:
     ]
     numbers = ("rows before", "after", "inserted", "updated", "deleted")
     told = table_text(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n"
-    return head + told + _restored(done)
+    return head + told + _format_restored(done)
 
 
-def _restored(done: "MergeResult") -> str:
+def _format_restored(done: "MergeResult") -> str:
     """Name the edges that stay with nodes that one side deleted, by table."""
     counts = [f"{count_of(count, 'edge')} of {table}" for table, count in done.restored_edges.items()]
     return f"kept together with their nodes, which one side had deleted: {', '.join(counts)}\n" if counts else ""

@@ -98,7 +98,7 @@ class KeyFinder:
             self._keep(name, entries)
             newest = keyed[-1]
             runs.append(KeyRun(name=name, keys=len(entries), first_seq=first, last_seq=newest.seq, until=newest.at))
-        return msgspec.structs.replace(old, runs=tuple(self._remembered(runs, sealed[-1].at)))
+        return msgspec.structs.replace(old, runs=tuple(self._select_remembered(runs, sealed[-1].at)))
 
     def remove_orphans(self, manifest: Manifest, now: datetime) -> None:
         """Remove runs that this state, the newest, does not name, unless they are young by the store's clock."""
@@ -109,7 +109,7 @@ class KeyFinder:
             if info.key not in named and now - info.modified > ORPHAN_AGE:
                 self._store.objects.delete(info.key)
 
-    def _remembered(self, runs: Sequence[KeyRun], at: str) -> Iterator[KeyRun]:
+    def _select_remembered(self, runs: Sequence[KeyRun], at: str) -> Iterator[KeyRun]:
         """Leave out runs all of whose keys are older, or have more keys after them, than the settings promise.
 
         The time is that of a commit, and not this machine's: a clock that is ahead must not forget keys for all.
