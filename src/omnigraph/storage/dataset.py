@@ -394,7 +394,7 @@ def verify(
         found.append(find_row_mismatches(table, fragments, limit))
     if only is None and (Verified.INDEXES & level & ~known or limit is None):
         found.append(find_index_mismatches(table, limit))
-    with handles.verifying(table.path, table.version), read_errors(table.path, table.version):
+    with handles.verifying(table.path), read_errors(table.path, table.version):
         mismatch = next(chain.from_iterable(found), None)
     if mismatch is not None:
         error = PinUnreadableError(table.path, table.version, f"{mismatch.key}: {mismatch.reason}")

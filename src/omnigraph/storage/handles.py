@@ -133,7 +133,7 @@ class Handles:
         """As `open`, but a handle that nobody shares: some methods of a handle move it to another version."""
         uri = self.store.table_uri(path)
         if self.is_verifying:
-            with self.verifying(path, version):
+            with self.verifying(path):
                 _raise_mismatch(path, version, self.store.verifier.find_version_mismatch(path, version))
         with counted(self.store.runtime.telemetry, "table"):
             try:
@@ -163,7 +163,7 @@ class Handles:
             self._verified.pop(next(iter(self._verified)), None)
 
     @contextmanager
-    def verifying(self, path: str, version: int) -> Iterator[None]:
+    def verifying(self, path: str) -> Iterator[None]:
         """Turn a mismatch, and what the system says of a file that is to be verified, into our own errors."""
         try:
             yield
