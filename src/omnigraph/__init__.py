@@ -74,6 +74,13 @@ if TYPE_CHECKING:
     from omnigraph.ops.session import ReadOnlyError
     from omnigraph.ops.table import TypeMissingError
     from omnigraph.ops.tag import Tag
+    from omnigraph.ops.verify import (
+        CommitAlteredError,
+        DigestUnknownError,
+        FilesDamagedError,
+        HistoryUnrecordedError,
+        VerifyResult,
+    )
     from omnigraph.options import Durability, Options
     from omnigraph.places import BadPlaceError
     from omnigraph.policy import Action, Actor, DeniedError
@@ -117,6 +124,7 @@ __all__ = [
     "CloneBusyError",
     "CloneResult",
     "Commit",
+    "CommitAlteredError",
     "CommitCollectedError",
     "CommitMissingError",
     "CommitPage",
@@ -125,6 +133,7 @@ __all__ = [
     "DataDroppedError",
     "DeniedError",
     "Diff",
+    "DigestUnknownError",
     "Durability",
     "EntityHistory",
     "EntityMissingError",
@@ -133,8 +142,10 @@ __all__ = [
     "ExportTargetError",
     "Exported",
     "FencedError",
+    "FilesDamagedError",
     "FormatRefusedError",
     "Graph",
+    "HistoryUnrecordedError",
     "KeyReusedError",
     "Kind",
     "LibraryMissingError",
@@ -194,6 +205,7 @@ __all__ = [
     "TypeKindError",
     "TypeMissingError",
     "UnfinishedCloneError",
+    "VerifyResult",
     "__version__",
     "check_graph",
     "check_server",
@@ -214,6 +226,13 @@ _HOMES = {
     "commit.tag_errors": ("BadTagNameError", "TagExistsError", "TagMissingError", "TagOutcomeUnknownError"),
     "ops.cleanup": ("CleanupResult",),
     "ops.tag": ("Tag",),
+    "ops.verify": (
+        "CommitAlteredError",
+        "DigestUnknownError",
+        "FilesDamagedError",
+        "HistoryUnrecordedError",
+        "VerifyResult",
+    ),
     "commit.ancestry": ("MergeBaseGoneError",),
     "commit.branch_errors": (
         "BadBranchNameError",

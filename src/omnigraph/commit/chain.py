@@ -84,8 +84,8 @@ class DigestChain:
         link = self._link(commit)
         before = None if parent is None else parent.digest
         expected = link.compute(before)
-        # A release that knew no digests has made it: then no commit after it relies on one that it should have.
-        is_older = parent is None and self._suspect is None
+        # A release that knew no digests has made it: then the commit after it does not rely on one.
+        is_older = parent is None and (self._suspect is None or self._suspect.commit.digest is None)
         found = self._resolve(expected)
         if commit.digest is None:
             is_sound = before is None and (is_older or not begins_chain(commit))

@@ -144,8 +144,9 @@ def own_commits(
     """
     later: Commit | None = None
     for _, commits, schemas in _parts(head, store):
-        for schema in schemas if note_schema is not None else ():
-            note_schema(schema)
+        if note_schema is not None:
+            for schema in schemas:
+                note_schema(schema)
         for commit in commits:
             later = _following(commit, later)
             yield commit
@@ -187,7 +188,7 @@ _Part = tuple[int | None, tuple[Commit, ...], tuple[SchemaRecord, ...]]
 
 
 def _parts(head: Head, store: Store) -> Iterator[_Part]:
-    """Read the parts of a journal, newest first, and so the commits of each, with its schemas; a sealed one has a number.
+    """Read the parts of a journal, newest first, and so the commits of each, with its schemas. Sealed ones have numbers.
 
     A schema is sealed together with the commit that replaced it, so it is in no older part than its own commit.
     """

@@ -20,6 +20,8 @@ from omnigraph.commit.records import RECORD, Commit, SchemaRecord
 
 _FORM = "omnigraph commit 1"
 """The first thing that is hashed: another canonical form would have another name."""
+# Made once: to make an encoder for each commit took a fifth of the time of a digest.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def add_digest(commit: Commit, parent: Commit | None, schema: SchemaRecord) -> Commit:
@@ -48,16 +50,22 @@ def compute_digest(commit: Commit, parent_digest: str | None, schema: SchemaReco
     row = _canonical(commit)
     row.pop("digest", None)
     accepted = _canonical(schema) if schema is not None and covers_schema(commit) else None
-    text = json.dumps([_FORM, row, parent_digest, accepted], sort_keys=True, separators=(",", ":"))
+    text = _ENCODER.encode([_FORM, row, parent_digest, accepted])
     return urlsafe_b64encode(sha256(text.encode("ascii")).digest()).decode("ascii").rstrip("=")
 
 
 def _canonical(record: msgspec.Struct) -> dict[str, object]:
-    values = ((name, getattr(record, name), default) for name, default in _fields(type(record)))
-    return {name: _plain(value) for name, value, default in values if value != default}
+    found = {}
+    for name, default in _fields(type(record)):
+        value = getattr(record, name)
+        if value != default:
+            found[name] = _plain(value)
+    return found
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, str | int):
+        return value
     if isinstance(value, msgspec.Struct):
         return _canonical(value)
     if isinstance(value, tuple | list):
