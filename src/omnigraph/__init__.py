@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError, TagMissingError, TagOutcomeUnknownError
     from omnigraph.config.environment import BadVariableError
-    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph
+    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
     from omnigraph.engine.budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.bulk.incoming import LoadMode
     from omnigraph.engine.bulk.refusals import LoadError
@@ -216,6 +216,7 @@ __all__ = [
     "repair_graph",
     "serve",
     "serve_mcp",
+    "verify_graph",
 ]
 
 __version__ = "0.1.0"
@@ -252,7 +253,7 @@ _HOMES = {
     "commit.repeats": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
-    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph"),
+    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
     "engine.writing.violations": ("ConstraintError",),
     "engine.bulk.incoming": ("LoadMode",),
     "engine.bulk.refusals": ("LoadError",),

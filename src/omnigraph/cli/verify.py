@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+import omnigraph
 from omnigraph.cli.options import (
     branch_option,
     chosen_place,
+    is_served,
     json_option,
     opened_graph,
     place_options,
@@ -43,7 +45,10 @@ def command(*, uri: str | None, store: str | None, branch: str, digest: str | No
         def show(progress: "CheckProgress") -> None:
             line.show(progress.phase, rows=progress.rows, share=progress.done / max(progress.total, 1))
 
-        result = opened_graph(uri, store, read_only=True).verify(branch=branch, digest=digest, progress=show)
+        if is_served():
+            result = opened_graph(uri, store).verify(branch=branch, digest=digest)
+        else:  # it may be too damaged to be opened
+            result = omnigraph.verify_graph(target, branch=branch, digest=digest, progress=show)
     if as_json:
         print_json(result.to_json())
     else:

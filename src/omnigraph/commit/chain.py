@@ -30,6 +30,10 @@ class SchemaRecords:
         """Return the different contents under an id: one, unless a copy was altered or all are lost."""
         return tuple(self._by_id.get(schema_id, ()))
 
+    def find_altered(self) -> list[str]:
+        """Return the ids of schemas of which not all copies are the same."""
+        return sorted(schema_id for schema_id, known in self._by_id.items() if len(known) > 1)
+
 
 @dataclass(frozen=True, slots=True)
 class _Link:

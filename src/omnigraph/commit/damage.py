@@ -188,7 +188,7 @@ _Part = tuple[int | None, tuple[Commit, ...], tuple[SchemaRecord, ...]]
 
 
 def _parts(head: Head, store: Store) -> Iterator[_Part]:
-    """Read the parts of a journal, newest first, and so the commits of each, with its schemas. Sealed ones have numbers.
+    """Read the parts of a journal, newest first: its number where it is sealed, its commits, also so, its schemas.
 
     A schema is sealed together with the commit that replaced it, so it is in no older part than its own commit.
     """

@@ -206,6 +206,7 @@ def _check_journal(store: Store, look: ManifestLook, head: Head, wanted: set[str
                 found.fork_points[commit.id] = commit
             found.findings += _altered(look, chain.add(commit))
             fold.undo(commit)
+        fold.finish()
         found.findings += _altered(look, chain.finish())
     except (DamagedError, ManifestCorruptError) as error:
         found.findings += _altered(look, chain.finish())
@@ -233,45 +234,58 @@ def _altered(look: ManifestLook, commits: Iterable[AlteredCommit]) -> Iterator[F
 
 
 def _check_copies(found: Manifests) -> None:
-    """Compare the commits that branches were taken from with what the journals have that they were made in."""
+    """Compare what branches have copies of: the commits that they were taken from, and schemas."""
     for look, copy in found.copies:
         original = found.fork_points.get(copy.id)
         if original is not None and original != copy:
             reason = "the branch has another copy of it than the journal in which it was made"
             found.findings += _altered(look, [AlteredCommit(copy, reason)])
+    for schema_id in found.schemas.find_altered():
+        message = f"the schema {schema_id} is not the same in the manifests of all branches"
+        found.findings.append(Finding(code="schema_unreadable", thing=schema_id, place=MANIFEST, message=message))
 
 
 class HistoryFold:
     """The pins and the schema of a state, undone commit by commit: each must lead to what was there after it."""
 
     def __init__(self, manifest: Manifest) -> None:
+        self._fault: str | None = None
         self._pins = {key: str(pin.version) for key, pin in manifest.pins.items()}
         self._schema: str | None = manifest.schema.id
 
     def undo(self, commit: Commit) -> None:
-        """Take back what a commit did.
-
-        Raises:
-            ManifestCorruptError: It did not lead to what was there after it.
-        """
+        """Take back what a commit did, unless it or a newer one did not lead to what was there after it."""
+        if self._fault is not None:
+            return
         for change in commit.changes:
             if change.after != self._pins.get(change.table_key):
                 there = self._pins.get(change.table_key, "no version")
-                raise ManifestCorruptError(
+                self._fault = (
                     f"commit `{commit.id}` left {change.table_key} at {change.after or 'no version'}, and what follows"
                     f" it found {there}"
                 )
+                return
             if change.before is None:
                 self._pins.pop(change.table_key, None)
             else:
                 self._pins[change.table_key] = change.before
         if commit.schema_after is not None:
             if commit.schema_after != self._schema:
-                raise ManifestCorruptError(
+                self._fault = (
                     f"commit `{commit.id}` accepted the schema {commit.schema_after}, and what follows it found"
                     f" {self._schema}"
                 )
+                return
             self._schema = commit.schema_before
+
+    def finish(self) -> None:
+        """Check that every commit that was undone led to what was there after it.
+
+        Raises:
+            ManifestCorruptError: The newest that did not.
+        """
+        if self._fault is not None:
+            raise ManifestCorruptError(self._fault)
 
 
 def _check_tags(manifest: Manifest, missed: set[str], found: Manifests) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.chain import AlteredCommit, DigestChain, HeadPins, SchemaRecords
 from omnigraph.commit.damage import look_at, own_commits
 from omnigraph.commit.digests import begins_chain
@@ -15,13 +16,15 @@ from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import MAIN, Commit, MergedFrom
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.suggest import closest
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.check import LOOKS, CheckProgress, anew
 from omnigraph.ops.check_files import check_files, pinned_in
-from omnigraph.ops.check_manifests import BranchState, HistoryFold
+from omnigraph.ops.check_manifests import BranchState, HistoryFold, refuse_no_graph
 from omnigraph.ops.findings import Severity
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
+from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.store import Store
 
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -168,13 +171,27 @@ def verify(session: Session, call: VerifyCall) -> VerifyResult:
     looks = LOOKS
     while True:
         looks -= 1
-        fresh = anew(session).on(call.branch)
-        head = _read_head(fresh.store, call.branch, fresh.log.path)
+        fresh = anew(session)
+        head = _find_head(fresh, call.branch)
         try:
             return _Proof(fresh, call, head).run()
         except OmnigraphError as error:
             if error.kind is not Kind.CORRUPT or not looks or head.table.is_newest():
                 raise
+
+
+def _find_head(session: Session, branch: str) -> Head:
+    """Read the newest state of a branch; of a graph that is too damaged to be opened, what can be read of it counts."""
+    if look_at(session.store, MAIN, MANIFEST).newest == 0:
+        refuse_no_graph(session)
+    main = _read_head(session.store, MAIN, MANIFEST)
+    if branch == MAIN:
+        return main
+    register = main.snapshot.manifest.live_branches
+    if branch not in register:
+        known = (MAIN, *sorted(register))
+        raise BranchMissingError(branch, known, closest(branch, known))
+    return _read_head(session.store, branch, register[branch].path)
 
 
 def _read_head(store: Store, branch: str, path: str) -> Head:
@@ -229,18 +246,21 @@ class _Proof:
     def _walk(self) -> None:
         """Check every commit from the head back to where the chain begins, each against its digest."""
         self._tell("history", 0, 1)
+        contradictions: list[AlteredCommit] = []
         for commit in self._commits():
             self._session.go_on()
             self._refuse(self._chain.add(commit))
             if self._chain.is_ended:
                 break
-            self._refuse(self._pins.add(commit))
+            contradictions += self._pins.add(commit)
             self._fold.undo(commit)
             if commit.digest is not None and commit.digest == self._call.digest:
                 self._found = commit
             if commit.merged_from is not None and commit.merged_from.digest is not None:
                 self._merges.setdefault(commit.merged_from.path, []).append((commit, commit.merged_from))
-        self._refuse(self._chain.finish())
+        # A row that was altered explains why what follows it seems to contradict others, so it is named first.
+        self._refuse([*self._chain.finish(), *contradictions])
+        self._fold.finish()
 
     def _commits(self) -> Iterator[Commit]:
         """Read the journals that the history goes through, newest commit first, each commit once."""
