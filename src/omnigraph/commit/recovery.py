@@ -17,6 +17,7 @@ from omnigraph.commit.audit import AuditRow, record
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.checked_json import encode_checked
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.moments import moment_after
 from omnigraph.commit.notes import clear, stray_operations, sweep
 from omnigraph.commit.records import MAIN, Commit
 from omnigraph.commit.schema_copy import write_schema_copy
@@ -253,14 +254,13 @@ def _bump(branch: ManifestLog, item: FoundSidecar) -> Commit | None:
 
 
 def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
-    runtime = branch.store.runtime
     return Commit(
-        id=runtime.ids.ulid(),
+        id=branch.store.runtime.ids.ulid(),
         parent=head.snapshot.commit.id,
         seq=head.snapshot.commit.seq + 1,
         branch=branch.branch,
         actor=ACTOR,
-        at=instant_text(runtime.clock.now()),
+        at=moment_after(branch.store, head.snapshot.commit),
         operation=OPERATION,
         message=message,
         manifest_version=head.snapshot.manifest_version + 1,

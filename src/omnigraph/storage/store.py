@@ -49,6 +49,8 @@ class Store:
         """Directories whose own names are known to be on disk."""
         self.recovery = Interval(runtime.clock)
         """When operations that died were last looked for. Opening a graph for writing begins with that."""
+        self.future_time: str | None = None
+        """The time of a commit that is later than the store's clock was when it was asked about that commit."""
         self._checked_tables: set[str] = set()
         self.local = _local_objects(location, runtime)
         """The same objects where they are files of this machine, for what only files have."""
