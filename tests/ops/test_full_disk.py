@@ -260,9 +260,7 @@ def test_a_swap_that_a_full_disk_refuses_has_a_known_outcome(tmp_path: Path, mon
     assert put(session, {"a": 3}, *TABLES)
 
 
-def test_a_swap_that_a_disk_fails_to_answer_has_an_unknown_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_swap_that_a_disk_fails_to_answer_has_an_unknown_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = small_world(tmp_path / "g")
     swaps_fail(monkeypatch, "LanceError(IO): Connection timed out (os error 110)")
 

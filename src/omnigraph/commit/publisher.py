@@ -82,9 +82,7 @@ def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_stage
     return Armed(commit_id, lease, keeps_staged, base.snapshot.manifest.floor.epoch)
 
 
-def abandon(
-    log: ManifestLog, armed: Armed | None, files: Iterable[str], error: BaseException | None = None
-) -> None:
+def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str], error: BaseException | None = None) -> None:
     """Remove the files of a staged write that will not be published, then its sidecar if it has one.
 
     Raises:

@@ -17,6 +17,7 @@ from omnigraph.commit.audit import AuditRow, record
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.checked_json import encode_checked
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.marks import find_operation_marks, refuse_lost
 from omnigraph.commit.moments import moment_after
 from omnigraph.commit.notes import clear, stray_operations, sweep
 from omnigraph.commit.records import MAIN, Commit
@@ -160,6 +161,7 @@ def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verd
         report.rolled_forward.append(sidecar.id)
     else:
         _require_unpublished(store, item)
+        _require_base(branch, sidecar)
         if sidecar.state == "running" and not _fence(store, item):
             report.in_flight.append(sidecar.id)  # it woke up, or somebody else is at it
             return
@@ -217,6 +219,19 @@ def _require_unpublished(store: Store, item: FoundSidecar) -> None:
         shown |= {(change.path, str(change.after)) for commit in manifest.commits for change in commit.changes}
         for path, version in sorted(named & shown):
             raise SidecarContradictedError(item.key, path, version, log_.branch)
+
+
+def _require_base(branch: ManifestLog, sidecar: Sidecar) -> None:
+    """Check that the manifest has the commit that an operation stands on, before another one takes its number.
+
+    Raises:
+        ManifestRolledBackError: It has lost it.
+    """
+    try:
+        newest = branch.last().snapshot.commit.seq
+    except NotAGraphError:
+        return
+    refuse_lost(mark for mark in find_operation_marks([sidecar]) if mark.seq > newest)
 
 
 def _fence(store: Store, item: FoundSidecar) -> bool:

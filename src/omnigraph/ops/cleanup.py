@@ -20,6 +20,8 @@ from datetime import datetime, timedelta
 from omnigraph.clock import instant_text
 from omnigraph.commit.collection import MOST_PLANS, Journals, gathered, publish_floor
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.damage import look_at
+from omnigraph.commit.marks import find_lost, find_marks, find_merge_marks, find_operation_marks, refuse_lost
 from omnigraph.commit.retention import Floors, Policy, Times
 from omnigraph.commit.sidecar import store_now
 from omnigraph.errors import Kind, OmnigraphError
@@ -39,7 +41,7 @@ from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.collector import Sorted, remove, remove_unplaced
-from omnigraph.storage.layout import AUDIT, DERIVED, MANIFEST, RECOVERY
+from omnigraph.storage.layout import AUDIT, BRANCHES, DERIVED, MANIFEST, RECOVERY
 from omnigraph.storage.objects import ObjectInfo, StoreFullError
 from omnigraph.telemetry import log
 
@@ -154,6 +156,7 @@ def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
     Raises:
         BadArgumentError: Neither a number nor a time is given, or one that makes no sense.
         ConflictError: Another cleanup is at work, or branches and tags kept coming and going.
+        ManifestRolledBackError: A manifest has lost commits that something else names.
         StoreFullError: The disk is full, and even what can go at once makes too little room.
     """
     session.allow_on_graph(Action.MAINTAIN)
@@ -216,6 +219,7 @@ class _Cleanup:
         listing = list_graph(self._session.store)
         self._session.go_on()
         journals = self._gathered(listing.times)
+        self._refuse_rolled_back(listing, journals)
         found = self._sorted(listing, journals)
         self._faults.reach("cleanup.listed")
         if not self._call.is_confirmed:
@@ -236,6 +240,23 @@ class _Cleanup:
         versions, named = later.versions(), named_by_operations(self._session.store)
         self._faults.reach("cleanup.marked")
         return self._result(journals, listing, self._sweep(found, later, versions, named), epoch)
+
+    def _refuse_rolled_back(self, listing: Listing, journals: Journals) -> None:
+        """Check that no manifest has lost commits that others name: what those commits need looks like garbage.
+
+        Raises:
+            ManifestRolledBackError: One has.
+        """
+        store = self._session.store
+        marks = list(find_operation_marks(named_by_operations(store).sidecars))
+        for line in journals.lines.values():
+            marks += find_marks(line.head.snapshot.manifest)
+            marks += find_merge_marks(line.known_commits)
+        for path in (place.path for place in listing.places if place.path.startswith(f"{BRANCHES}/")):
+            look = None if path in journals.lines else look_at(store, path, path)
+            if look is not None and look.head is not None:
+                marks += find_marks(look.head.snapshot.manifest, f"the manifest `{path}`, which no branch has,")
+        refuse_lost(find_lost(store, marks, {path: line.own for path, line in journals.lines.items()}))
 
     def _remove_unplaced(self) -> None:
         """Remove files that were to become objects, and whose writers died.

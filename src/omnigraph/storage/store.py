@@ -12,7 +12,14 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.durable import flush, flush_above
 from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.local_objects import LocalObjects
-from omnigraph.storage.objects import ForeignFileError, ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError, system_failure
+from omnigraph.storage.objects import (
+    ForeignFileError,
+    ObjectInfo,
+    ObjectStore,
+    StoredObject,
+    StoreUnavailableError,
+    system_failure,
+)
 from omnigraph.storage.s3_objects import S3Objects
 from omnigraph.telemetry import log
 
