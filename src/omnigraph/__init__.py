@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.commit.floor import CommitCollectedError, TooSlowError
     from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
+    from omnigraph.commit.marks import ManifestRolledBackError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
     from omnigraph.commit.refs import CommitMissingError
     from omnigraph.commit.repeats import KeyReusedError
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
     from omnigraph.storage.handles import PinUnreadableError
-    from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+    from omnigraph.storage.objects import StoreDeniedError, StoreFullError, StoreUnavailableError
     from omnigraph.storage.swap_errors import NewestVersionDamagedError
     from omnigraph.storage.uri import BadUriError
 
@@ -142,6 +143,7 @@ __all__ = [
     "LoadMode",
     "LoadResult",
     "ManifestCorruptError",
+    "ManifestRolledBackError",
     "MergeBaseDroppedError",
     "MergeBaseGoneError",
     "MergeConflictsError",
@@ -183,6 +185,7 @@ __all__ = [
     "SnapshotCollectedError",
     "SourceError",
     "StoreDeniedError",
+    "StoreFullError",
     "StoreUnavailableError",
     "TableOutcome",
     "Tag",
@@ -227,6 +230,7 @@ _HOMES = {
     "commit.collected": ("SnapshotCollectedError",),
     "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
+    "commit.marks": ("ManifestRolledBackError",),
     "commit.conflict": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
     "commit.refs": ("CommitMissingError",),
@@ -278,7 +282,7 @@ _HOMES = {
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.handles": ("PinUnreadableError",),
-    "storage.objects": ("StoreDeniedError", "StoreUnavailableError"),
+    "storage.objects": ("StoreDeniedError", "StoreFullError", "StoreUnavailableError"),
     "storage.swap_errors": ("NewestVersionDamagedError",),
     "storage.uri": ("BadUriError",),
 }

@@ -198,8 +198,8 @@ def tell_cleanup(disk: Path, story: str) -> object:
     newest = session.head().snapshot.commit.seq
     if story == "no reserve":
         ended = outcome(lambda: collect(again(session, options=options, faults=faults)))
-        told = {"outcome": ended, "files_before": files_before, "files_after": table_files(session)}
-        return {**told, "errors": errors(session)}
+        files = {"files_before": files_before, "files_after": table_files(session)}
+        return {"outcome": ended, **files, "errors": errors(session)}
     removed = collect(again(session, options=options, faults=faults)).bytes_removed
     seen = readable(session)
     told = {"before": before, "removed": removed, "after": outcome(lambda: put(session, {"late": 1}))}
@@ -290,11 +290,14 @@ def test_cleanup_makes_room_for_its_floor_and_keeps_some_again(tmp_path: Path, m
         put(session, {"a": number})
     pass_time(session.uri, 2 * DAY)
     reserve = tmp_path / "g" / RESERVE
-    first = reserve.read_bytes()
+    first, before, at_floor = reserve.read_bytes(), table_files(session), list[str]()
+    faults = AtPoint("cleanup.floor", lambda: at_floor.extend(table_files(session)))
+    cleaner = again(session, options=options, faults=faults)
     swaps_fail(monkeypatch, NO_SPACE, times=1)
 
-    done = collect(session)
+    done = collect(cleaner)
 
+    assert at_floor == before
     assert done.bytes_removed > 0
     assert len(reserve.read_bytes()) == PAGE
     assert reserve.read_bytes() != first

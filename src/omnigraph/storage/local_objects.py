@@ -180,16 +180,6 @@ class LocalObjects:
                 return []
         return [info for info in infos if info is not None]
 
-    def keep_reserve(self, size: int) -> None:
-        """Take up so much room, unless that is done already: of bytes that no file system makes smaller.
-
-        Raises:
-            StoreFullError: There is none.
-        """
-        found = self.info(RESERVE)
-        if found is None or found.size != size:
-            self.put_derived(RESERVE, [os.urandom(size)])
-
     def find_foreign_files(self, prefix: str) -> list[ForeignFileError]:
         """Return an error for everything at or below a directory that is no plain file or directory; raise none.
 

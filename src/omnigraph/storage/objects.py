@@ -118,6 +118,7 @@ class StoreDeniedError(StoreUnavailableError):
 class StoreFullError(StoreUnavailableError):
     """The disk is full, or a quota is used up; what was being written is not there."""
 
+    kind = Kind.UNAVAILABLE
     code = "store_full"
 
     def __str__(self) -> str:

@@ -1,5 +1,6 @@
 """One graph's storage: its location, control objects and Lance settings, shared by every table."""
 
+import os
 import threading
 from collections.abc import Iterable
 
@@ -112,7 +113,9 @@ class Store:
         if self.local is None or not size:
             return
         try:
-            self.local.keep_reserve(size)
+            found = self.local.info(RESERVE)
+            if found is None or found.size != size:
+                self.local.put_derived(RESERVE, [os.urandom(size)])  # no file system makes such bytes smaller
         except StoreUnavailableError as error:
             log.warning("no room is kept for cleanup: %s", error)
 
