@@ -9,9 +9,8 @@ from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLo
 from omnigraph.commit.going_back import asides, unfinished
 from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, NotAGraphError
-from omnigraph.commit.marks import Mark, find_lost, find_marks, find_merge_marks, find_operation_marks
+from omnigraph.commit.marks import Mark, find_lost, find_marks, find_merge_marks
 from omnigraph.commit.records import MAIN, BranchRecord, Commit, Manifest
-from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.findings import Finding
@@ -88,9 +87,9 @@ def check_manifests(session: Session, branch: str | None) -> Manifests:
             tagged -= _check_journal(store, look, look.head, tagged, found, marks)
             found.states.append(_state(session, look, look.head, found))
     unregistered = find_unregistered(store, register) if branch is None else []
-    marks += find_marks_of(store, (main, *chosen), unregistered)
+    marks += find_marks_of((main, *chosen), unregistered)
     lost = find_lost_of(store, marks, (main, *chosen))
-    found.findings += _rolled_back(lost)
+    found.findings += map(tell_lost, lost)
     if branch is None:
         _check_tags(main.head.snapshot.manifest, tagged - {mark.commit_id for mark in lost}, found)
         found.findings += _unregistered(unregistered)
@@ -188,15 +187,14 @@ def _mismatch(record: BranchRecord, look: ManifestLook) -> Iterator[Finding]:
 # --- history ---------------------------------------------------------------------------------------------
 
 
-def find_marks_of(store: Store, looks: Iterable[ManifestLook], unregistered: Iterable[ManifestLook]) -> Iterator[Mark]:
-    """Find what manifests and operations name, but for what merges do: those are in the journals."""
+def find_marks_of(looks: Iterable[ManifestLook], unregistered: Iterable[ManifestLook]) -> Iterator[Mark]:
+    """Find what manifests themselves name; what was merged is in their journals."""
     for look in {look.path: look for look in looks}.values():
         if look.head is not None:
             yield from find_marks(look.head.snapshot.manifest)
     for look in unregistered:
         if look.head is not None:
             yield from find_marks(look.head.snapshot.manifest, f"the manifest `{look.path}`, which no branch has,")
-    yield from find_operation_marks(one.sidecar for one in list_sidecars(store)[0])
 
 
 def find_lost_of(store: Store, marks: Iterable[Mark], looks: Iterable[ManifestLook]) -> list[Mark]:
@@ -205,12 +203,12 @@ def find_lost_of(store: Store, marks: Iterable[Mark], looks: Iterable[ManifestLo
     return find_lost(store, marks, {path: partial(own_commits, head, store) for path, head in heads.items()})
 
 
-def _rolled_back(lost: Iterable[Mark]) -> Iterator[Finding]:
-    for mark in lost:
-        message = f"the manifest of `{mark.branch}` has lost its newest versions: {mark}"
-        yield Finding(
-            code="manifest_rolled_back", thing=mark.branch, place=mark.path, message=message, branches=(mark.branch,)
-        )
+def tell_lost(mark: Mark) -> Finding:
+    """Return the finding of a manifest that has lost its newest versions, by what names one of their commits."""
+    message = f"the manifest of `{mark.branch}` has lost its newest versions: {mark}"
+    return Finding(
+        code="manifest_rolled_back", thing=mark.branch, place=mark.path, message=message, branches=(mark.branch,)
+    )
 
 
 def _check_journal(

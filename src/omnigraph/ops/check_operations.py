@@ -8,9 +8,11 @@ import msgspec
 from omnigraph.commit import audit
 from omnigraph.commit.going_back import ASIDE
 from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.marks import find_operation_marks
 from omnigraph.commit.sidecar import FoundSidecar, list_sidecars, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
+from omnigraph.ops.check_manifests import tell_lost
 from omnigraph.ops.findings import Finding
 from omnigraph.ops.session import Session
 from omnigraph.storage.inspection import DamagedError, damage_of
@@ -39,6 +41,7 @@ def check_operations(session: Session) -> list[Finding]:
     if found:
         now = _read_clock(session)
         findings += [_pending(session, item, now) for item in found]
+        findings += [finding for item in found for finding in _lost_base(session, item)]
     known = {item.sidecar.id for item in found}
     findings += _leftovers(store, known)
     findings += _audit(store)
@@ -84,6 +87,17 @@ def _has(session: Session, item: FoundSidecar) -> bool:
             return log.contains(log.last(), sidecar.commit_id, sidecar.base_seq)
     except OmnigraphError:
         return False  # what is wrong with the manifest is told by who looks at that
+
+
+def _lost_base(session: Session, item: FoundSidecar) -> Iterator[Finding]:
+    """Tell of a manifest that does not have the commit which an operation stands on."""
+    sidecar = item.sidecar
+    try:
+        with damage_of(sidecar.manifest_path):
+            newest = ManifestLog(session.store, sidecar.branch, sidecar.manifest_path).last().snapshot.commit.seq
+    except OmnigraphError:
+        return  # as above
+    yield from (tell_lost(mark) for mark in find_operation_marks([sidecar]) if mark.seq > newest)
 
 
 def _leftovers(store: Store, known: set[str]) -> Iterator[Finding]:

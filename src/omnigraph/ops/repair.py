@@ -15,11 +15,12 @@ from omnigraph.commit.floor import TooSlowError
 from omnigraph.commit.going_back import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
 from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.marks import Mark, find_merge_marks
+from omnigraph.commit.marks import Mark, find_merge_marks, find_operation_marks
 from omnigraph.commit.plan import Adopted, CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Committed, publish
 from omnigraph.commit.records import MAIN, TableRecord
 from omnigraph.commit.requirement import TableUnchanged
+from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.check import anew
@@ -139,7 +140,8 @@ def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
         return looks
     unregistered = find_unregistered(session.store, main.head.snapshot.manifest.branches)
     seen = (main, *(look for look in looks if look is not main))
-    marks = [*find_marks_of(session.store, seen, unregistered), *_merges(session, seen)]
+    operations = find_operation_marks(one.sidecar for one in list_sidecars(session.store)[0])
+    marks = [*find_marks_of(seen, unregistered), *_merges(session, seen), *operations]
     lost = {mark.path: mark for mark in find_lost_of(session.store, marks, looks)}
     return [_rolled_back(look, lost.get(look.path)) for look in looks]
 
