@@ -12,7 +12,7 @@ On an object store, and where no checksum is recorded, a file is compared with i
 """
 
 import math
-from collections.abc from dataclasses import dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 

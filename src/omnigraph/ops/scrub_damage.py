@@ -10,7 +10,7 @@ from omnigraph.ops.session import Session
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.inspection import damage_of
 from omnigraph.storage.objects import ObjectInfo
-from omnigraph.storage.scrubbing import StoredFile, describe_version_file, list_stored_files
+from omnigraph.storage.scrubbing import StoredFile, describe_version_file, list_stored_files, verify_file
 from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.telemetry import log
 
@@ -103,12 +103,15 @@ class DamageRegister:
 def find_naming(
     session: Session, kept: KeptVersions, path: str, key: str, versions: Iterable[int]
 ) -> Iterator[ScrubJob]:
-    """Yield a job for each of some versions of a table that names a file; one that can't be opened names only its own."""
+    """Yield a job for each of some versions that names a file; one that can't be opened names only its own."""
     recorded = kept.tables.get(path, {})
     for version in versions:
         own = describe_version_file(path, version, recorded.get(version))
         if own.key == key:
             yield ScrubJob(file=own, path=path, version=version, is_version=True)
+            continue
+        # Lance is not handed a version that is damaged: one wrong length, and it may ask for all memory there is.
+        if verify_file(session.store, own) is not None:
             continue
         try:
             with damage_of(own.key):

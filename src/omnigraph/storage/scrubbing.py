@@ -110,6 +110,16 @@ def scan_file(store: Store, file: StoredFile) -> Scan:
     return None if is_same(found, file.checksum) else MISMATCH
 
 
+def verify_file(store: Store, file: StoredFile) -> str | None:
+    """Compare a file with what is recorded of it, at once, and return what is wrong with it; raises as `scan_file`."""
+    scan = scan_file(store, file)
+    while True:
+        try:
+            next(scan)
+        except StopIteration as end:
+            return None if end.value is None else str(end.value)
+
+
 def fingerprint(store: Store, file: StoredFile) -> tuple[ObjectInfo, ...]:
     """Return what the store says of a file without reading it: another answer means that it was replaced.
 
