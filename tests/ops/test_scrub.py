@@ -5,7 +5,7 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,12 +15,16 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from omnigraph.clock import SystemClock
+from omnigraph.commit.branches import Branches
+from omnigraph.commit.kept_versions import KeptVersions, find_kept_versions
+from omnigraph.commit.manifest_log import Head
 from omnigraph.ops import scrub as scrubbing
 from omnigraph.ops.scrub import FILE_WEIGHT, RECHECK_SECONDS, RETRY_SECONDS, Scrub, ScrubState, rest_seconds
 from omnigraph.runtime import Runtime
 from omnigraph.storage import scrubbing as reading
 from omnigraph.storage.layout import MANIFEST, version_file
 from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.store import Store
 from upkeep_calls import AtPoint, files_of
 from worlds import FAST
 
@@ -105,6 +109,18 @@ def content(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that are verified from now on, in their order."""
+    seen: list[str] = []
+
+    def scan_file(store: Store, file: reading.StoredFile) -> reading.Scan:
+        seen.append(file.key)
+        return reading.scan_file(store, file)
+
+    monkeypatch.setattr(scrubbing, "scan_file", scan_file)
+    return seen
+
+
 def below(scrubbed: Scrubbed, path: Path) -> str:
     return str(path.relative_to(scrubbed.root))
 
@@ -117,8 +133,10 @@ def test_a_sound_graph_is_verified_whole_in_the_days_that_were_set(scrubbed: Scr
     scrubbed.run_pass()
     report = scrubbed.scrub.report()
 
-    assert report.damaged == () and report.skipped == 0
-    assert report.state is ScrubState.RESTING and report.last_pass is not None
+    assert report.damaged == ()
+    assert report.skipped == 0
+    assert report.state is ScrubState.RESTING
+    assert report.last_pass is not None
     assert 0.3 * 30 * DAY < scrubbed.clock.at <= 30 * DAY  # the rest is of files that no state needs
     assert content(scrubbed.root) == before
 
@@ -130,9 +148,7 @@ def test_every_file_that_a_kept_commit_or_a_tag_names_is_verified_once(
     scrubbed: Scrubbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scrubbed.graph.tags.create("old", scrubbed.graph.commits()[-2].id)
-    seen: list[str] = []
-    scan = scrubbing.scan_file
-    monkeypatch.setattr(scrubbing, "scan_file", lambda store, file: (seen.append(file.key), scan(store, file))[1])
+    seen = watched(monkeypatch)
 
     scrubbed.run_pass()
     named = files_of(scrubbed.graph)
@@ -146,9 +162,7 @@ def test_every_file_that_a_kept_commit_or_a_tag_names_is_verified_once(
 def test_the_order_is_another_one_after_a_restart_and_the_same_in_each_pass(
     scrubbed: Scrubbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[str] = []
-    scan = scrubbing.scan_file
-    monkeypatch.setattr(scrubbing, "scan_file", lambda store, file: (seen.append(file.key), scan(store, file))[1])
+    seen = watched(monkeypatch)
 
     def order(one: Scrubbed) -> list[str]:
         seen.clear()
@@ -233,16 +247,18 @@ def test_damage_is_found_told_once_and_cleared_when_it_is_repaired(
 
 
 def test_the_branches_are_those_that_show_the_file(scrubbed: Scrubbed) -> None:
-    on_both = harm.data_file(scrubbed.root)
-    of_side = next(
-        Path(scrubbed.graph.uri) / harm.table_path(scrubbed.root, "node:P", "side") / "data" / file.path
-        for fragment in harm.pinned(scrubbed.root, "node:P", "side").get_fragments()
-        for file in fragment.metadata.files
-        if file.path
-        not in {one.path for own in harm.pinned(scrubbed.root, "node:P").get_fragments() for one in own.metadata.files}
-    )
+    names = {
+        branch: {
+            file.path
+            for one in harm.pinned(scrubbed.root, "node:P", branch).get_fragments()
+            for file in one.metadata.files
+        }
+        for branch in ("main", "side")
+    }
+    data = harm.table_path(scrubbed.root, "node:P") / "data"
+    on_both, of_side = data / min(names["main"]), data / min(names["side"] - names["main"])
     for file in (on_both, of_side):
-        harm.scarred(lambda _, file=file: file)(scrubbed.root)
+        file.write_bytes(b"\x00" * file.stat().st_size)
 
     scrubbed.run_pass()
 
@@ -392,15 +408,14 @@ def test_branches_come_and_go_while_it_runs(scrubbed: Scrubbed) -> None:
 def test_a_branch_that_goes_while_manifests_are_read_is_no_damage(
     scrubbed: Scrubbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = scrubbing.find_kept_versions
-    looks: list[object] = []
+    looks: list[Head] = []
 
-    def losing(branches: object, main: object) -> object:
+    def losing(branches: Branches, main: Head) -> KeptVersions:
         if not looks:
             scrubbed.graph.branches.delete("side")
             shutil.rmtree(scrubbed.root / "__branches")
         looks.append(main)
-        return find(branches, main)  # type: ignore[arg-type]  # as they came
+        return find_kept_versions(branches, main)
 
     monkeypatch.setattr(scrubbing, "find_kept_versions", losing)
     scrubbed.run_pass()
@@ -413,19 +428,18 @@ def test_a_branch_that_goes_while_manifests_are_read_is_no_damage(
 
 
 @pytest.fixture
-def failing(scrubbed: Scrubbed, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Keys whose scan fails, as often as they stand in the list."""
     keys: list[str] = []
-    scan = scrubbing.scan_file
 
-    def scanned(store: object, file: reading.StoredFile) -> reading.Scan:
+    def scanned(store: Store, file: reading.StoredFile) -> reading.Scan:
         if file.key in keys:
             keys.remove(file.key)
             raise StoreUnavailableError("read", "no answer")
-        return scan(store, file)  # type: ignore[arg-type]  # as it came
+        return reading.scan_file(store, file)
 
     monkeypatch.setattr(scrubbing, "scan_file", scanned)
-    yield keys
+    return keys
 
 
 def test_a_store_that_fails_is_tried_again_at_the_same_place(scrubbed: Scrubbed, failing: list[str]) -> None:
@@ -440,7 +454,8 @@ def test_a_store_that_fails_is_tried_again_at_the_same_place(scrubbed: Scrubbed,
 
     report = scrubbed.scrub.report()
     assert failing == []
-    assert (report.skipped, report.damaged) == (0, ()) and report.last_pass is not None
+    assert (report.skipped, report.damaged) == (0, ())
+    assert report.last_pass is not None
 
 
 def test_a_file_that_the_store_keeps_failing_over_is_left_out_and_the_pass_is_not_complete(
@@ -497,7 +512,7 @@ def test_pages_are_dropped_before_and_behind_each_chunk(tmp_path: Path, monkeypa
     file.write_bytes(b"x" * 250)
     calls: list[tuple[int, int]] = []
     monkeypatch.setattr(reading, "CHUNK_BYTES", 100)
-    monkeypatch.setattr(os, "posix_fadvise", lambda _, start, size, advice: calls.append((start, size)))
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, start, size, __: calls.append((start, size)))
 
     sizes = list(reading._read_file(str(file), follow_links=False))
 

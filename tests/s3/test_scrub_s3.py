@@ -36,7 +36,8 @@ def test_lost_and_cut_objects_are_found_and_cleared_when_they_are_back(settings:
     scrub = Scrub(graph.uri, settings, 30.0)
     sound = run_pass(scrub)
     assert (sound.damaged, sound.nbytes) == ((), 0)
-    assert sound.files > 2 and sound.last_pass is not None
+    assert sound.files > 2
+    assert sound.last_pass is not None
 
     objects, path = graph._session.store.objects, graph.snapshot().pin("node:P").path
     data = f"{path}/data/{graph.table('P').get_fragments()[0].metadata.files[0].path}"

@@ -66,10 +66,10 @@ def find_kept_versions(branches: Branches, main: Head) -> KeptVersions:
                 found.add(pin)
         except OmnigraphError as error:
             # Others can be read whatever is wrong with one branch; what is wrong with main is the caller's to tell.
-            is_lost = error.kind is Kind.CORRUPT or isinstance(error, NotAGraphError)
-            if path == MANIFEST or not is_lost:
+            is_gone = isinstance(error, NotAGraphError)
+            if path == MANIFEST or not (is_gone or error.kind is Kind.CORRUPT):
                 raise
-            found.broken[path] = (branch, str(error))
+            found.broken[path] = (branch, "it is missing" if is_gone else str(error))
             continue
         fork = head.snapshot.manifest.fork
         if fork is not None:
