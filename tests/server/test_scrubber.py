@@ -156,13 +156,15 @@ def test_a_graph_that_is_served_read_only_is_scrubbed_too(served: Served) -> Non
 
 
 @pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that begins at once."""
+def hurried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server without a scrub of its own; one that a test makes begins at once."""
+    found = serving(tmp_path, config={"scrub_days": 0.0})
     monkeypatch.setattr(module, "_START_SECONDS", 0.0)
+    yield found
+    found.service.close()
 
 
-@pytest.mark.usefixtures("hurried")
-def test_it_stops_while_a_huge_file_is_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stops_while_a_huge_file_is_read(hurried: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     has_begun = threading.Event()
     closed = threading.Event()
 
@@ -175,7 +177,7 @@ def test_it_stops_while_a_huge_file_is_read(served: Served, monkeypatch: pytest.
             closed.set()
 
     monkeypatch.setattr("omnigraph.ops.scrub.scan_file", endless)
-    scrubber = Scrubber(served.service.hosting.graphs.values(), BRIEF, lambda: False)
+    scrubber = Scrubber(hurried.service.hosting.graphs.values(), BRIEF, lambda: False)
     scrubber.start()
     assert has_begun.wait(60)
 
@@ -185,8 +187,7 @@ def test_it_stops_while_a_huge_file_is_read(served: Served, monkeypatch: pytest.
     assert closed.is_set()
 
 
-@pytest.mark.usefixtures("hurried")
-def test_it_does_not_wait_for_a_store_that_hangs(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_wait_for_a_store_that_hangs(hurried: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     hangs, may_go = threading.Event(), threading.Event()
 
     def hanging(*_: object) -> reading.Scan:
@@ -197,7 +198,7 @@ def test_it_does_not_wait_for_a_store_that_hangs(served: Served, monkeypatch: py
 
     monkeypatch.setattr("omnigraph.ops.scrub.scan_file", hanging)
     monkeypatch.setattr(module, "_SECONDS_TO_STOP", 0.01)
-    scrubber = Scrubber(served.service.hosting.graphs.values(), BRIEF, lambda: False)
+    scrubber = Scrubber(hurried.service.hosting.graphs.values(), BRIEF, lambda: False)
     scrubber.start()
     assert hangs.wait(60)
 
