@@ -1,6 +1,7 @@
 """Graphs that earlier releases have written stay what they were: each is an archive, with the answers it gave then."""
 
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,6 +22,8 @@ ARCHIVES = sorted(path.name.removesuffix(".tar.xz") for path in FIXTURES.glob("*
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     with tarfile.open(FIXTURES / f"{request.param}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
+    for sidecar in (tmp_path / "graph" / "__recovery").iterdir():
+        os.utime(sidecar, (0, 0))  # whatever the clock says, its operation is dead
     return tmp_path / "graph"
 
 
@@ -50,7 +53,11 @@ def test_every_state_answers_as_it_did(state: str, root: Path, answers: dict[str
         assert read_all(graph, state) == answers[state]
 
 
-def test_a_deep_check_finds_nothing_wrong(root: Path) -> None:
+def test_a_deep_check_finds_what_a_process_has_left_that_died_and_nothing_else(root: Path) -> None:
+    found = errors_of(root)
+
+    assert [one.partition(" ")[0] for one in found] == ["operation_dead"]
+    opened(root).close()
     assert errors_of(root) == []
 
 
