@@ -1,0 +1,380 @@
+"""What is done with a damaged graph, and how each of these ended."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import omnigraph as og
+from damage_files import NOBODY, GraphFile
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ops.findings import Finding, Severity
+from omnigraph.options import Options
+from omnigraph.storage.layout import RECOVERY
+from read_thresholds import as_if_large
+from rich_graph import OPTIONS, READS, STATES, runtime
+
+RIGHT, ERROR, FOUND = "right", "error", "found"
+WRONG, RAW, MISSED, WORSE, DESTROYED, VAGUE = "wrong", "raw", "missed", "worse", "destroyed", "vague"
+ABORT, HANG = "abort", "hang"
+BAD = (RIGHT, FOUND, ERROR, VAGUE, MISSED, WRONG, WORSE, DESTROYED, RAW)
+"""Verdicts of this process, from good to bad."""
+
+WRITES: dict[str, Callable[[og.Graph], object]] = {
+    "insert": lambda graph: graph.mutate('query q() { insert P { name: "z", age: 9 } }'),
+    "update": lambda graph: graph.mutate('query q() { update P set { age: 77 } where name = "d" }'),
+    "delete": lambda graph: graph.mutate('query q() { delete P where name = "f" }'),
+    "insert elsewhere": lambda graph: graph.mutate("query q() { insert N { number: 9999 } }"),
+    "insert on side": lambda graph: graph.mutate("query q() { insert N { number: 9998 } }", branch="side"),
+    "repeat": lambda graph: graph.mutate(
+        "query q() { insert N { number: 9001 } }", idempotency_key="number 9001", if_commit=None
+    ),
+}
+WAYS_OUT = ("repair", "omnigraph check", "backup", "put the file back", "make it anew", "delete the branch")
+MOVING = frozenset(
+    ("version hint", "derived", "sidecar", "transaction", "schema copy", "unnamed", "older audit version", "key run")
+)
+"""Kinds of files that a write, recovery or cleanup may rewrite or remove."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one verb ended, and what there is to say about it."""
+
+    name: str
+    detail: str = ""
+
+    @property
+    def badness(self) -> int:
+        """Return the rank among verdicts."""
+        return BAD.index(self.name)
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the worst of several."""
+    return max(verdicts, key=lambda one: one.badness, default=Verdict(RIGHT))
+
+
+def judge(call: Callable[[], object], expected: object) -> Verdict:
+    """Call something, and compare what it answers with what it should."""
+    try:
+        answer = call()
+    except OmnigraphError as error:
+        return judge_error(error)
+    except BaseException as error:  # noqa: BLE001 - a panic of Lance is no Exception
+        return Verdict(RAW, f"{type(error).__name__}: {error}"[:400])
+    if expected is None or plain(answer) == expected:
+        return Verdict(RIGHT)
+    return Verdict(WRONG, f"{plain(answer)!r:.300} instead of {expected!r:.300}")
+
+
+def judge_error(error: OmnigraphError) -> Verdict:
+    """Say whether an error of damage is of the right kind, names what is damaged, and gives a way out."""
+    text = f"{type(error).__name__} ({error.kind.value}): {error}"
+    if error.kind is Kind.INTERNAL or "bug" in text:
+        return Verdict(RAW, text[:400])
+    is_placed = any(mark in text for mark in ("nodes/", "edges/", "__manifest", "__branches", "node:", "edge:", "_graph_"))
+    has_way_out = any(mark in text for mark in WAYS_OUT)
+    if error.kind is not Kind.CORRUPT or not is_placed or not has_way_out:
+        return Verdict(VAGUE, text[:400])
+    return Verdict(ERROR, text[:200])
+
+
+def plain(answer: object) -> object:
+    """Return an answer as JSON has it."""
+    return json.loads(json.dumps(answer))
+
+
+@dataclass
+class World:
+    """A whole graph, what it answers, and the place where it is damaged."""
+
+    base: Path
+    scratch: Path
+    files: list[GraphFile]
+    options: Options = OPTIONS
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    past: dict[str, Any] = field(default_factory=dict)
+    notes: set[tuple[str, str, str]] = field(default_factory=set)
+    written: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
+    copies: int = 0
+    original: tuple[str, Path] | None = None
+    """The place of the file that is damaged, and where it is kept as it was."""
+
+    def __post_init__(self) -> None:
+        with self.open(self.base) as graph:
+            self.answers = {state: self._read_all(graph, state) for state in STATES}
+            commits = [(commit.id, branch) for branch in ("main", "side") for commit in graph.commits(branch=branch)]
+            self.past = {commit: branch for commit, branch in commits[2::6]}
+            self.past = {commit: (branch, plain(read_past(graph, commit, branch))) for commit, branch in self.past.items()}
+        self.notes = {key_of(one) for one in self.check(self.base, deep=True)}
+
+    def open(self, root: Path, *, read_only: bool = True) -> og.Graph:
+        """Open a graph anew."""
+        return og.open_graph(str(root), read_only=read_only, runtime=runtime(self.options))
+
+    def check(self, root: Path, *, deep: bool) -> Sequence[Finding]:
+        """Return the findings of a check."""
+        return og.check_graph(str(root), deep=deep, runtime=runtime(self.options)).findings
+
+    def copy(self) -> Path:
+        """Copy the graph as it is by hard links: nothing changes a file, but puts another in its place."""
+        self.copies += 1
+        root = self.scratch / f"copy{self.copies}"
+        for directory, _, names in os.walk(self.base):
+            target = root / Path(directory).relative_to(self.base)
+            target.mkdir()
+            for name in names:
+                os.link(Path(directory, name), target / name)
+        return root
+
+    def _read_all(self, graph: og.Graph, state: str) -> dict[str, Any]:
+        return {name: plain(read(graph, **STATES[state])) for name, read in READS.items()}
+
+
+def read_past(graph: og.Graph, commit: str, branch: str) -> object:
+    """Return what an earlier commit says."""
+    state = {"branch": branch, "snapshot": commit}
+    return [READS[name](graph, **state) for name in ("scan", "edge", "numbers")]
+
+
+def key_of(finding: Finding) -> tuple[str, str, str]:
+    """Return what tells a finding from others."""
+    return finding.code, finding.place, finding.message
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def read_state(world: World, _: GraphFile, state: str) -> Verdict:
+    """Read everything of a state, each answer by itself."""
+    return _judge_reads(world, world.base, state)
+
+
+def _judge_reads(world: World, root: Path, state: str, names: Sequence[str] = tuple(READS)) -> Verdict:
+    expected = world.answers[state]
+    verdicts: list[Verdict] = []
+    opening = judge(lambda: world.open(root).close(), None)
+    if opening.name != RIGHT:
+        return opening
+    with world.open(root) as graph:
+        for name in names:
+            verdict = judge(partial(READS[name], graph, **STATES[state]), expected[name])
+            verdicts.append(replace(verdict, detail=f"{name}: {verdict.detail}"))
+    return worst(verdicts)
+
+
+def read_large(world: World, _: GraphFile) -> Verdict:
+    """Read main and the branch in the ways that are taken for large tables: by indexes and in parts."""
+    with as_if_large():
+        return worst([_judge_reads(world, world.base, "main"), _judge_reads(world, world.base, "side")])
+
+
+def read_past_commits(world: World, _: GraphFile) -> Verdict:
+    """Read earlier commits of both branches."""
+    opening = judge(lambda: world.open(world.base).close(), None)
+    if opening.name != RIGHT:
+        return opening
+    with world.open(world.base) as graph:
+        return worst(
+            [judge(partial(read_past, graph, commit, branch), said) for commit, (branch, said) in world.past.items()]
+        )
+
+
+# --- checking ----------------------------------------------------------------------------------------------
+
+
+def check(world: World, _: GraphFile) -> Verdict:
+    """Run a check: whatever it finds, it ends with findings."""
+    return judge(lambda: len(world.check(world.base, deep=False)) * 0, 0)
+
+
+def check_deep(world: World, file: GraphFile) -> Verdict:
+    """Run a deep check, which has to name the damaged file."""
+    findings: list[Finding] = []
+    verdict = judge(lambda: findings.extend(world.check(world.base, deep=True)), None)
+    if verdict.name == RAW or not file.must_be_found:
+        return verdict
+    new = [one for one in findings if key_of(one) not in world.notes]
+    if any(names(one, file) for one in new):
+        return Verdict(FOUND)
+    return Verdict(MISSED, verdict.detail or "; ".join(" ".join(key_of(one)) for one in new)[:300])
+
+
+def names(finding: Finding, file: GraphFile) -> bool:
+    """Return whether a finding is about a file: by its name, or for parts of blobs and indexes by their directory."""
+    if file.place in (finding.place, *finding.message.split()) or file.place in finding.message:
+        return True
+    has_own_directory = file.kind == "blob" or file.kind.startswith("index ")
+    return has_own_directory and Path(file.place).parent.name in finding.place + finding.message
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+def write(world: World, file: GraphFile) -> Verdict:
+    """Write to the damaged table, to another and to a branch; once the file is back, all is as it should be."""
+    root = world.copy()
+    verdicts: dict[str, Verdict] = {}
+    for name, change in WRITES.items():
+        verdicts[name] = judge(partial(_write, world, root, change), None)
+    done = tuple(name for name, verdict in verdicts.items() if verdict.name == RIGHT)
+    refused = worst([replace(verdict, detail=f"{name}: {verdict.detail}") for name, verdict in verdicts.items()])
+    put_back(world, root, file)
+    return worst([refused, _judge_written(world, root, done)])
+
+
+def _write(world: World, root: Path, change: Callable[[og.Graph], object]) -> None:
+    with world.open(root, read_only=False) as graph:
+        change(graph)
+
+
+def _judge_written(world: World, root: Path, done: tuple[str, ...]) -> Verdict:
+    """Compare a graph with the whole one after the same writes."""
+    if done not in world.written:
+        whole = world.scratch / f"written{len(world.written)}"
+        os.rename(_whole_copy(world), whole)
+        for name in done:
+            _write(world, whole, WRITES[name])
+        world.written[done] = _rows(world, whole)
+    verdict = judge(partial(_rows, world, root), world.written[done])
+    if verdict.name != RIGHT:
+        return Verdict(WORSE, f"after {done}: {verdict.detail}")
+    findings = [one for one in world.check(root, deep=True) if one.severity is Severity.ERROR]
+    return Verdict(WORSE, f"after {done}: {[key_of(one) for one in findings]}"[:400]) if findings else Verdict(RIGHT)
+
+
+def _rows(world: World, root: Path) -> dict[str, Any]:
+    with world.open(root) as graph:
+        answers = {
+            f"{state} {name}": plain(READS[name](graph, **STATES[state]))
+            for state in STATES
+            for name in ("scan", "edge", "numbers", "blobs")
+        }
+        answers["commits"] = len(graph.commits())
+        return answers
+
+
+def _whole_copy(world: World) -> Path:
+    """Copy the graph without its damage, which is asked for while there is one."""
+    root = world.copy()
+    if world.original is not None:
+        place, kept = world.original
+        _link_back(kept, root / place)
+    return root
+
+
+def put_back(world: World, root: Path, file: GraphFile) -> None:
+    """Put the file as it was into a copy, as from a backup; one that nobody needs stays as it has become."""
+    if world.original is not None and file.must_be_found:
+        _link_back(world.original[1], root / file.place)
+
+
+def _link_back(kept: Path, path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.link(kept, path)
+
+
+# --- repairing and clearing up -----------------------------------------------------------------------------
+
+
+def preview_repair(world: World, _: GraphFile) -> Verdict:
+    """Let a repair say what it would do: nothing is done."""
+    root = world.copy()
+    verdict = judge(lambda: og.repair_graph(str(root), deep=True, runtime=runtime(world.options)), None)
+    return worst([verdict, judge_kept(world, root, may_move=False)])
+
+
+def repair(world: World, file: GraphFile) -> Verdict:
+    """Repair what loses nothing: no answer is wrong afterwards, nothing is gone, and all is back with the file."""
+    root = world.copy()
+    verdict = judge(
+        lambda: og.repair_graph(str(root), deep=True, confirm=True, runtime=runtime(world.options)), None
+    )
+    reads = [_judge_reads(world, root, state, READS_AFTER_REPAIR) for state in STATES]
+    return worst([verdict, judge_kept(world, root), *reads, _judge_restored(world, root, file)])
+
+
+def force_repair(world: World, file: GraphFile) -> Verdict:
+    """Repair by force: rows may go, but no file, and with the damaged one every commit comes back."""
+    root = world.copy()
+    verdict = judge(
+        lambda: og.repair_graph(str(root), deep=True, confirm=True, force=True, runtime=runtime(world.options)), None
+    )
+    return worst([verdict, judge_kept(world, root), _judge_restored(world, root, file)])
+
+
+READS_AFTER_REPAIR = tuple(name for name in READS if name != "history")
+
+
+def _judge_restored(world: World, root: Path, file: GraphFile) -> Verdict:
+    """Put the file back, and read what main was when it was damaged, and what the tag names."""
+    if file.kind.startswith(("manifest", "older manifest", "sealed", "audit", "older audit")):
+        return Verdict(RIGHT)  # what was published since stands beside it
+    put_back(world, root, file)
+    commit = world.answers["main"]["history"][0]
+    with world.open(root) as graph:
+        main = [judge(partial(READS[name], graph, snapshot=commit), world.answers["main"][name]) for name in ("scan", "edge")]
+        old = [judge(partial(READS[name], graph, snapshot="old"), world.answers["old"][name]) for name in ("scan", "edge")]
+    bad = worst([*main, *old])
+    return Verdict(RIGHT) if bad.name == RIGHT else Verdict(DESTROYED, f"with the file back: {bad.name} {bad.detail}")
+
+
+def clean_up(world: World, _: GraphFile) -> Verdict:
+    """Collect what no commit needs, keeping every commit: no file that the whole graph needs may go."""
+    root = world.copy()
+
+    def collect() -> None:
+        with world.open(root, read_only=False) as graph:
+            graph.cleanup(keep=10_000)
+            graph.cleanup(keep=10_000, grace=timedelta(0), confirm=True)
+
+    return worst([judge(collect, None), judge_kept(world, root, nobodys_may_go=True)])
+
+
+def recover(world: World, _: GraphFile) -> Verdict:
+    """Open for writing when every operation in flight counts as dead: files of what was published stay."""
+    root = world.copy()
+    options = replace(world.options, lease_seconds=0.0, heartbeat_seconds=0.1)
+    opening = judge(lambda: og.open_graph(str(root), runtime=runtime(options)).close(), None)
+    return worst([opening, judge_kept(world, root)])
+
+
+def judge_kept(world: World, root: Path, *, may_move: bool = True, nobodys_may_go: bool = False) -> Verdict:
+    """Return whether every file is still there, untouched, or put aside as a repair does it with manifests."""
+    aside: set[bytes] = set()
+    for path in (root / RECOVERY).glob("*") if (root / RECOVERY).exists() else ():
+        aside.add(path.read_bytes())
+    gone = []
+    for file in world.files:
+        if (may_move and file.kind in MOVING) or (nobodys_may_go and file.needed_by == NOBODY):
+            continue
+        source, target = world.base / file.place, root / file.place
+        if not source.exists():
+            continue
+        is_same = target.exists() and target.stat().st_ino == source.stat().st_ino
+        if not is_same and source.read_bytes() not in aside:
+            gone.append(f"{file.group} {file.place}")
+    return Verdict(DESTROYED, "; ".join(gone)[:400]) if gone else Verdict(RIGHT)
+
+
+Verb = Callable[[World, GraphFile], Verdict]
+VERBS: dict[str, Verb] = {
+    "read main": partial(read_state, state="main"),
+    "read side": partial(read_state, state="side"),
+    "read old": partial(read_state, state="old"),
+    "read past": read_past_commits,
+    "read large": read_large,
+    "check": check,
+    "check deep": check_deep,
+    "write": write,
+    "repair preview": preview_repair,
+    "repair": repair,
+    "repair force": force_repair,
+    "cleanup": clean_up,
+    "recover": recover,
+}
