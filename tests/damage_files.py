@@ -43,9 +43,13 @@ class GraphFile:
         return self.kind if self.needed_by == NOBODY else f"{self.kind} of {self.needed_by}"
 
     @property
-    def must_be_found(self) -> bool:
-        """Whether a deep check has to name it when it is damaged."""
+    def is_needed(self) -> bool:
+        """Whether something is lost with it."""
         return self.kind not in UNNEEDED
+
+    def must_be_found(self, way: str) -> bool:
+        """Return whether a deep check has to name it; that a sidecar was there, nobody knows once it is gone."""
+        return self.is_needed and (self.kind, way) != ("sidecar", "remove")
 
 
 def list_files(root: Path) -> list[GraphFile]:

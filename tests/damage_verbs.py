@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from omnigraph.ops.findings import Finding, Severity
 from omnigraph.options import Options
 from omnigraph.storage.layout import RECOVERY
 from read_thresholds import as_if_large
-from rich_graph import OPTIONS, READS, STATES, runtime
+from rich_graph import OPTIONS, QUERIES, READS, STATES, runtime
 
 RIGHT, ERROR, FOUND = "right", "error", "found"
 WRONG, RAW, MISSED, WORSE, DESTROYED, VAGUE = "wrong", "raw", "missed", "worse", "destroyed", "vague"
@@ -30,10 +30,15 @@ WRITES: dict[str, Callable[[og.Graph], object]] = {
     "delete": lambda graph: graph.mutate('query q() { delete P where name = "f" }'),
     "insert elsewhere": lambda graph: graph.mutate("query q() { insert N { number: 9999 } }"),
     "insert on side": lambda graph: graph.mutate("query q() { insert N { number: 9998 } }", branch="side"),
-    "repeat": lambda graph: graph.mutate(
-        "query q() { insert N { number: 9001 } }", idempotency_key="number 9001", if_commit=None
-    ),
+    "repeat": lambda graph: graph.mutate("query q() { insert N { number: 9001 } }", idempotency_key="number 9001"),
 }
+FAMILIES = {
+    "rows": ("scan", "age", "alive", "key", "mail", "bio", "nicks", "numbers", "number"),
+    "search": ("search", "words", "near"),
+    "hops": ("hop", "hops", "edge"),
+    "whole": ("export", "blobs", "history"),
+}
+"""The reads, by what they go through: columns, words and vectors, edges, everything."""
 WAYS_OUT = ("repair", "omnigraph check", "backup", "put the file back", "make it anew", "delete the branch")
 MOVING = frozenset(
     ("version hint", "derived", "sidecar", "transaction", "schema copy", "unnamed", "older audit version", "key run")
@@ -104,13 +109,16 @@ class World:
     copies: int = 0
     original: tuple[str, Path] | None = None
     """The place of the file that is damaged, and where it is kept as it was."""
+    way: str = ""
+    """How it was damaged."""
 
     def __post_init__(self) -> None:
         with self.open(self.base) as graph:
             self.answers = {state: self._read_all(graph, state) for state in STATES}
             commits = [(commit.id, branch) for branch in ("main", "side") for commit in graph.commits(branch=branch)]
-            self.past = {commit: branch for commit, branch in commits[2::6]}
-            self.past = {commit: (branch, plain(read_past(graph, commit, branch))) for commit, branch in self.past.items()}
+            self.past = {
+                commit: (branch, plain(read_past(graph, commit, branch))) for commit, branch in commits[2::9]
+            }
         self.notes = {key_of(one) for one in self.check(self.base, deep=True)}
 
     def open(self, root: Path, *, read_only: bool = True) -> og.Graph:
@@ -150,12 +158,12 @@ def key_of(finding: Finding) -> tuple[str, str, str]:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def read_state(world: World, _: GraphFile, state: str) -> Verdict:
-    """Read everything of a state, each answer by itself."""
-    return _judge_reads(world, world.base, state)
+def read_state(world: World, _: GraphFile, state: str, family: str) -> Verdict:
+    """Read a state in the ways of a family, each answer by itself."""
+    return _judge_reads(world, world.base, state, FAMILIES[family])
 
 
-def _judge_reads(world: World, root: Path, state: str, names: Sequence[str] = tuple(READS)) -> Verdict:
+def _judge_reads(world: World, root: Path, state: str, names: Iterable[str]) -> Verdict:
     expected = world.answers[state]
     verdicts: list[Verdict] = []
     opening = judge(lambda: world.open(root).close(), None)
@@ -171,7 +179,7 @@ def _judge_reads(world: World, root: Path, state: str, names: Sequence[str] = tu
 def read_large(world: World, _: GraphFile) -> Verdict:
     """Read main and the branch in the ways that are taken for large tables: by indexes and in parts."""
     with as_if_large():
-        return worst([_judge_reads(world, world.base, "main"), _judge_reads(world, world.base, "side")])
+        return worst([_judge_reads(world, world.base, state, QUERIES) for state in ("main", "side")])
 
 
 def read_past_commits(world: World, _: GraphFile) -> Verdict:
@@ -197,7 +205,7 @@ def check_deep(world: World, file: GraphFile) -> Verdict:
     """Run a deep check, which has to name the damaged file."""
     findings: list[Finding] = []
     verdict = judge(lambda: findings.extend(world.check(world.base, deep=True)), None)
-    if verdict.name == RAW or not file.must_be_found:
+    if verdict.name == RAW or not file.must_be_found(world.way):
         return verdict
     new = [one for one in findings if key_of(one) not in world.notes]
     if any(names(one, file) for one in new):
@@ -270,7 +278,7 @@ def _whole_copy(world: World) -> Path:
 
 def put_back(world: World, root: Path, file: GraphFile) -> None:
     """Put the file as it was into a copy, as from a backup; one that nobody needs stays as it has become."""
-    if world.original is not None and file.must_be_found:
+    if world.original is not None and file.is_needed:
         _link_back(world.original[1], root / file.place)
 
 
@@ -308,7 +316,7 @@ def force_repair(world: World, file: GraphFile) -> Verdict:
     return worst([verdict, judge_kept(world, root), _judge_restored(world, root, file)])
 
 
-READS_AFTER_REPAIR = tuple(name for name in READS if name != "history")
+READS_AFTER_REPAIR = ("scan", "hop", "numbers", "blobs")
 
 
 def _judge_restored(world: World, root: Path, file: GraphFile) -> Verdict:
@@ -364,9 +372,11 @@ def judge_kept(world: World, root: Path, *, may_move: bool = True, nobodys_may_g
 
 Verb = Callable[[World, GraphFile], Verdict]
 VERBS: dict[str, Verb] = {
-    "read main": partial(read_state, state="main"),
-    "read side": partial(read_state, state="side"),
-    "read old": partial(read_state, state="old"),
+    **{
+        f"{family} of {state}": partial(read_state, state=state, family=family)
+        for state in STATES
+        for family in FAMILIES
+    },
     "read past": read_past_commits,
     "read large": read_large,
     "check": check,

@@ -196,7 +196,7 @@ def _damage(world: Any, file: Any, request: dict[str, Any]) -> Iterator[bool]:
     kept = world.scratch / "original"
     times = path.stat()
     path.rename(kept)
-    world.original = (file.place, kept)
+    world.original, world.way = (file.place, kept), request["way"]
     if data is not None:
         path.write_bytes(data)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

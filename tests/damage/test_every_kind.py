@@ -1,0 +1,77 @@
+"""Damage of every kind of file, in every way: it is noticed, it makes nothing worse, and nothing is destroyed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damage_files import UNNEEDED
+from damage_plan import by_group, plan_few, plan_indexes
+from damage_report import count_verdicts, failures, run_plan, show
+from damage_worker import DamageWorker
+from rich_graph import build
+
+PARTS = 12
+"""How many tests share the cases, so that several processes have something to do."""
+INDEX_PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DamageWorker]:
+    yield from _worker(tmp_path_factory.mktemp("plain"), indexed=False)
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DamageWorker]:
+    yield from _worker(tmp_path_factory.mktemp("indexed"), indexed=True)
+
+
+def _worker(place: Path, *, indexed: bool) -> Iterator[DamageWorker]:
+    build(place / "graph", indexed=indexed)
+    worker = DamageWorker(place / "graph", place)
+    yield worker
+    worker.close()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_damage_is_noticed(part: int, plain: DamageWorker, request: pytest.FixtureRequest) -> None:
+    cases = run_plan(plain, plan_few(plain.files())[part::PARTS])
+
+    count_verdicts(request, cases)
+    assert not failures(cases), show(failures(cases))
+
+
+@pytest.mark.parametrize("part", range(INDEX_PARTS))
+def test_damage_of_an_index_is_noticed(part: int, indexed: DamageWorker, request: pytest.FixtureRequest) -> None:
+    cases = run_plan(indexed, plan_indexes(indexed.files())[part::INDEX_PARTS])
+
+    count_verdicts(request, cases)
+    assert not failures(cases), show(failures(cases))
+
+
+def test_there_are_files_of_every_kind(plain: DamageWorker, indexed: DamageWorker) -> None:
+    kinds = {file["kind"] for file in indexed.files()} | {file["kind"] for file in plain.files()}
+    indexes = {kind.split()[1] for kind in kinds if kind.startswith("index ")}
+    needed = {
+        "audit data",
+        "audit version",
+        "blob",
+        "data",
+        "deletions array",
+        "deletions bitmap",
+        "manifest head",
+        "manifest version",
+        "sealed part",
+        "sidecar",
+        "table version",
+    }
+
+    assert {kind for kind in kinds if not kind.startswith("index ")} == needed | set(UNNEEDED)
+    assert indexes == {"BTREE", "BITMAP", "INVERTED", "LABELLIST", "IVF_FLAT"}
+
+
+def test_there_are_two_thousand_cases(plain: DamageWorker, indexed: DamageWorker) -> None:
+    plan = [*plan_few(plain.files()), *plan_indexes(indexed.files())]
+
+    assert sum(len(one.verbs) for one in plan) >= 2_000
+    assert len(by_group(plain.files())) >= 30

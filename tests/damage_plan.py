@@ -1,0 +1,71 @@
+"""Which file is damaged how, and what is then done with the graph: few of each for every change, all of them in a soak."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from damage_files import UNNEEDED
+from damage_verbs import FAMILIES, VERBS
+from damage_ways import WAYS
+
+READS = {state: tuple(f"{family} of {state}" for family in FAMILIES) for state in ("main", "side", "old")}
+READS["past"] = ("read past",)
+OTHERS = tuple(verb for verb in VERBS if " of " not in verb and verb != "check deep")
+"""Verbs that take turns, because all of them after each damage would take a second."""
+UNNEEDED_WAYS = ("flip", "remove", "older", "empty")
+INDEX_WAYS = ("flip", "cut half", "remove", "older", "zero page")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A file, what becomes of it, and what is done then."""
+
+    place: str
+    way: str
+    seed: int
+    verbs: tuple[str, ...]
+
+
+def plan_few(files: Sequence[Mapping[str, str]]) -> list[Planned]:
+    """Plan every way for every kind of file and every state that needs it, with verbs that take turns."""
+    turn = count()
+    return [
+        Planned(group[seed % len(group)]["place"], way, seed, _verbs(group[0], next(turn)))
+        for group in by_group(files)
+        if not group[0]["kind"].startswith("index ")
+        for way in (UNNEEDED_WAYS if group[0]["kind"] in UNNEEDED else WAYS)
+        for seed in range(3 if way == "flip" else 1)
+    ]
+
+
+def plan_indexes(files: Sequence[Mapping[str, str]]) -> list[Planned]:
+    """Plan some ways for every file of every kind of index."""
+    groups = [group for group in by_group(files) if group[0]["kind"].startswith("index ")]
+    turn = count()
+    return [
+        Planned(group[0]["place"], way, number, ("check deep", "read large", OTHERS[next(turn) % len(OTHERS)]))
+        for number, group in enumerate(groups)
+        for way in (INDEX_WAYS[number % len(INDEX_WAYS)], INDEX_WAYS[(number + 2) % len(INDEX_WAYS)])
+    ]
+
+
+def plan_all(files: Sequence[Mapping[str, str]], seed: int) -> Iterator[Planned]:
+    """Plan every way for every file, with every verb."""
+    for file in files:
+        for way in WAYS:
+            yield Planned(file["place"], way, seed, tuple(VERBS))
+
+
+def by_group(files: Sequence[Mapping[str, str]]) -> list[list[Mapping[str, str]]]:
+    """Return the files of each kind that the same state needs."""
+    groups: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for file in files:
+        groups.setdefault((file["kind"], file["needed_by"]), []).append(file)
+    return list(groups.values())
+
+
+def _verbs(file: Mapping[str, str], turn: int) -> tuple[str, ...]:
+    """Return the verbs for one damage: a deep check, reads of what needs the file, and some that take turns."""
+    state = file["needed_by"] if file["needed_by"] in READS else "main"
+    also = READS[("side", "old", "main")[turn % 3]][turn % 4]
+    return tuple(dict.fromkeys(("check deep", *READS[state], also, OTHERS[turn % len(OTHERS)])))
