@@ -43,7 +43,12 @@ def plan_indexes(files: Sequence[Mapping[str, str]]) -> list[Planned]:
     groups = [group for group in by_group(files) if group[0]["kind"].startswith("index ")]
     turn = count()
     return [
-        Planned(group[0]["place"], way, number, ("check deep", "read large", OTHERS[next(turn) % len(OTHERS)]))
+        Planned(
+            group[next(turn) % len(group)]["place"],
+            way,
+            number,
+            ("check deep", "read large", OTHERS[number % len(OTHERS)]),
+        )
         for number, group in enumerate(groups)
         for way in (INDEX_WAYS[number % len(INDEX_WAYS)], INDEX_WAYS[(number + 2) % len(INDEX_WAYS)])
     ]

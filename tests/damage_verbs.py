@@ -14,7 +14,7 @@ from damage_files import NOBODY, GraphFile
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.findings import Finding, Severity
 from omnigraph.options import Options
-from omnigraph.storage.layout import RECOVERY
+from omnigraph.storage.layout import AUDIT, RECOVERY
 from read_thresholds import as_if_large
 from rich_graph import OPTIONS, QUERIES, READS, STATES, runtime
 
@@ -39,6 +39,8 @@ FAMILIES = {
     "whole": ("export", "blobs", "history"),
 }
 """The reads, by what they go through: columns, words and vectors, edges, everything."""
+PLACES = ("nodes/", "edges/", "manifest", "__branches", "node:", "edge:", "_graph_", "of Knows")
+"""What an error names: a file, its table or type, a manifest."""
 WAYS_OUT = ("repair", "omnigraph check", "backup", "put the file back", "make it anew", "delete the branch")
 MOVING = frozenset(
     ("version hint", "derived", "sidecar", "transaction", "schema copy", "unnamed", "older audit version", "key run")
@@ -82,7 +84,7 @@ def judge_error(error: OmnigraphError) -> Verdict:
     text = f"{type(error).__name__} ({error.kind.value}): {error}"
     if error.kind is Kind.INTERNAL or "bug" in text:
         return Verdict(RAW, text[:400])
-    is_placed = any(mark in text for mark in ("nodes/", "edges/", "__manifest", "__branches", "node:", "edge:", "_graph_"))
+    is_placed = any(mark in text for mark in PLACES)
     has_way_out = any(mark in text for mark in WAYS_OUT)
     if error.kind is not Kind.CORRUPT or not is_placed or not has_way_out:
         return Verdict(VAGUE, text[:400])
@@ -116,9 +118,7 @@ class World:
         with self.open(self.base) as graph:
             self.answers = {state: self._read_all(graph, state) for state in STATES}
             commits = [(commit.id, branch) for branch in ("main", "side") for commit in graph.commits(branch=branch)]
-            self.past = {
-                commit: (branch, plain(read_past(graph, commit, branch))) for commit, branch in commits[2::9]
-            }
+            self.past = {commit: (branch, plain(read_past(graph, commit, branch))) for commit, branch in commits[2::9]}
         self.notes = {key_of(one) for one in self.check(self.base, deep=True)}
 
     def open(self, root: Path, *, read_only: bool = True) -> og.Graph:
@@ -217,6 +217,8 @@ def names(finding: Finding, file: GraphFile) -> bool:
     """Return whether a finding is about a file: by its name, or for parts of blobs and indexes by their directory."""
     if file.place in (finding.place, *finding.message.split()) or file.place in finding.message:
         return True
+    if file.kind.startswith("audit "):
+        return finding.place == AUDIT  # a table of its own, which is moved away as a whole
     has_own_directory = file.kind == "blob" or file.kind.startswith("index ")
     return has_own_directory and Path(file.place).parent.name in finding.place + finding.message
 
@@ -300,9 +302,7 @@ def preview_repair(world: World, _: GraphFile) -> Verdict:
 def repair(world: World, file: GraphFile) -> Verdict:
     """Repair what loses nothing: no answer is wrong afterwards, nothing is gone, and all is back with the file."""
     root = world.copy()
-    verdict = judge(
-        lambda: og.repair_graph(str(root), deep=True, confirm=True, runtime=runtime(world.options)), None
-    )
+    verdict = judge(lambda: og.repair_graph(str(root), deep=True, confirm=True, runtime=runtime(world.options)), None)
     reads = [_judge_reads(world, root, state, READS_AFTER_REPAIR) for state in STATES]
     return worst([verdict, judge_kept(world, root), *reads, _judge_restored(world, root, file)])
 
@@ -326,8 +326,13 @@ def _judge_restored(world: World, root: Path, file: GraphFile) -> Verdict:
     put_back(world, root, file)
     commit = world.answers["main"]["history"][0]
     with world.open(root) as graph:
-        main = [judge(partial(READS[name], graph, snapshot=commit), world.answers["main"][name]) for name in ("scan", "edge")]
-        old = [judge(partial(READS[name], graph, snapshot="old"), world.answers["old"][name]) for name in ("scan", "edge")]
+        main = [
+            judge(partial(READS[name], graph, snapshot=commit), world.answers["main"][name])
+            for name in ("scan", "edge")
+        ]
+        old = [
+            judge(partial(READS[name], graph, snapshot="old"), world.answers["old"][name]) for name in ("scan", "edge")
+        ]
     bad = worst([*main, *old])
     return Verdict(RIGHT) if bad.name == RIGHT else Verdict(DESTROYED, f"with the file back: {bad.name} {bad.detail}")
 

@@ -71,9 +71,7 @@ class DamageWorker:
                 kind, needed_by = line["kind"], line["needed_by"]
                 if "verb" in line:
                     assert line["verb"] == left.pop(0)
-                    cases.append(
-                        Case(place, kind, needed_by, way, seed, line["verb"], line["verdict"], line["detail"])
-                    )
+                    cases.append(Case(place, kind, needed_by, way, seed, line["verb"], line["verdict"], line["detail"]))
         return cases
 
     def files(self) -> list[dict[str, str]]:
