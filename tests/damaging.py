@@ -228,7 +228,9 @@ def rewritten_manifest(change: Callable[[list[dict[str, object]]], list[dict[str
 
     def damage(root: Path) -> None:
         uri = str(root / MANIFEST)
-        rows = change(lance.dataset(uri).get_fragments()[-1].to_table().to_pylist())
+        there = lance.dataset(uri).get_fragments()[-1].to_table().to_pylist()
+        # As an earlier release wrote it, which had no digest of the rows: that would tell of any change.
+        rows = change([row for row in there if row["object_type"] != "integrity"])
         shutil.rmtree(uri)
         lance.write_dataset(pa.Table.from_pylist(rows, MANIFEST_SCHEMA), uri, data_storage_version="2.2")
 

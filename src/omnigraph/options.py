@@ -13,6 +13,15 @@ class Durability(Enum):
     """The operating system has it: it survives a crash of the process, not of the machine."""
 
 
+class Verify(Enum):
+    """Which files are compared with their checksums when they are first read; on local disk."""
+
+    SMALL = "small"
+    """Versions, deletions and whatever is small: a read costs what it costs without."""
+    ALWAYS = "always"
+    """Every file, whole: a read of one column then reads all of them once."""
+
+
 class Traversal(Enum):
     """How edges are followed; every way gives the same answers."""
 
@@ -90,6 +99,7 @@ class Options:
     """All settings; every one has a safe default."""
 
     durability: Durability = Durability.FSYNC
+    verify: Verify = Verify.SMALL
     heartbeat_seconds: float = 10.0
     """How often a running operation renews its sidecar."""
     lease_seconds: float = 60.0

@@ -128,9 +128,9 @@ def test_a_pin_names_the_branch_that_wrote_it(world: Session) -> None:
 def test_a_manifest_of_a_branch_reads_back_as_it_was_written(world: Session) -> None:
     manifest = branch(world, "review").head().snapshot.manifest
 
-    assert decode_head(head_rows(manifest)) == manifest
+    assert decode_head(head_rows(manifest, 3), 3, 0) == manifest
     assert manifest.fork is not None
-    assert "graph_head:review" in head_rows(manifest)["object_id"].to_pylist()
+    assert "graph_head:review" in head_rows(manifest, 3)["object_id"].to_pylist()
 
 
 # --- from which state ------------------------------------------------------------------------------

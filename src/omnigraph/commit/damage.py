@@ -10,11 +10,11 @@ from enum import Enum
 from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError, check_stamp, decode_head, decode_journal
 from omnigraph.commit.manifest_log import Head, find_lost_version, open_version
 from omnigraph.commit.records import Commit, Snapshot
-from omnigraph.storage.inspection import DamagedError, damage_of, listing_of
+from omnigraph.storage.inspection import damage_of, listing_of
 from omnigraph.storage.layout import version_file, version_number
 from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import TableMissingError
+from omnigraph.storage.swap_errors import DamagedError, TableMissingError
 
 LOOKS = 5
 """How often a manifest is looked at again that moves on while it seems to be damaged."""
@@ -129,7 +129,7 @@ def _read(store: Store, branch: str, path: str, number: int, sizes: Mapping[str,
     _require(files[-1], sizes)
     with damage_of(files[-1][0]):
         rows = table.head()
-    manifest = decode_head(rows)
+    manifest = decode_head(rows, number, table.sealed_count)
     return Head(Snapshot(branch=branch, manifest_version=number, manifest=manifest), table)
 
 
@@ -191,7 +191,7 @@ def _parts(head: Head, store: Store) -> Iterator[tuple[int | None, tuple[Commit,
 def _sealed(head: Head, index: int, place: str) -> tuple[Commit, ...]:
     with damage_of(place):
         rows = head.table.sealed(index)
-    return decode_journal(rows)[0]
+    return decode_journal(rows, head.snapshot.manifest.sealed[index])[0]
 
 
 def _following(commit: Commit, later: Commit | None) -> Commit:

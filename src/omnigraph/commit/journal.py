@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from omnigraph.commit.dropped import Purge
 from omnigraph.commit.going_back import OPERATION as REPAIR
 from omnigraph.commit.manifest import decode_journal
-from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_log import Head, ManifestLog, decode_sealed
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import CommitMissingError
 
@@ -65,7 +65,7 @@ def next_commits(log: ManifestLog, head: Head, seq: int) -> tuple[Commit, ...]:
     if commits[0].seq > seq + 1:
         # The first sealed part whose newest commit is behind `seq`.
         index = bisect_right(range(head.table.sealed_count), seq, key=lambda at: _newest_seq(head, at))
-        commits, _ = decode_journal(head.table.sealed(index))
+        commits, _ = decode_sealed(head, index)
     return tuple(commit for commit in commits if seq < commit.seq < ends)
 
 

@@ -13,14 +13,17 @@ from omnigraph.commit.records import (
     Commit,
     Floor,
     Fork,
+    Integrity,
     KeyIndex,
     Manifest,
     Pin,
+    PinRecord,
     SchemaRecord,
     TableRecord,
     TagRecord,
 )
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.checksums import checksum_text
 from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 STAMP = INTERNAL_SCHEMA_VERSION
@@ -99,8 +102,8 @@ def check_stamp(metadata: dict[bytes, bytes]) -> None:
 # --- to rows ---------------------------------------------------------------------------------------
 
 
-def head_rows(manifest: Manifest) -> pa.Table:
-    """The head fragment's rows, in a stable order."""
+def head_rows(manifest: Manifest, version: int) -> pa.Table:
+    """The head fragment's rows for one version of the manifest, in a stable order; the last one is of all others."""
     rows = [_row("schema", "schema", manifest.schema)]
     rows += [
         _row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
@@ -115,17 +118,29 @@ def head_rows(manifest: Manifest) -> pa.Table:
     rows += [_row("key_index", "key_index", keys) for keys in (manifest.keys,) if keys is not None]
     head = f"graph_head:{manifest.branch}"
     rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
-    return pa.concat_tables([_table(rows), journal_rows(manifest.commits, manifest.old_schemas)])
+    rows += _journal_rows(manifest.commits, manifest.old_schemas)
+    integrity = Integrity(version=version, rows=digest_rows(rows), sealed=manifest.sealed)
+    return _table([*rows, _row(_INTEGRITY, _INTEGRITY, integrity)])
 
 
 def journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
     """Rows of the past: commits and replaced schemas."""
+    return _table(_journal_rows(commits, schemas))
+
+
+def digest_rows(rows: Iterable[Row]) -> str:
+    """Return a digest of rows: what they say, however a file lays them out."""
+    values = [[row.get(name) for name in SCHEMA.names] for row in rows]
+    return checksum_text(msgspec.msgpack.encode(values))
+
+
+def _journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord]) -> list[Row]:
     rows = [_row(f"schema:{s.id}", "schema", s) for s in schemas]
     for commit in commits:
         row = _row(f"graph_commit:{commit.id}", "graph_commit", commit)
         row["base_objects"] = [f"graph_commit:{p}" for p in (commit.parent, commit.merged_parent) if p]
         rows.append(row)
-    return _table(rows)
+    return rows
 
 
 def _row(object_id: str, object_type: str, record: msgspec.Struct, **columns: object) -> Row:
@@ -146,7 +161,14 @@ def _pin_row(pin: Pin, prefix: str, object_type: str) -> Row:
         "table_version": pin.version,
         "table_branch": None if pin.branch == MAIN else pin.branch,
         "row_count": pin.rows,
+        "metadata": _pin_metadata(pin),
     }
+
+
+def _pin_metadata(pin: Pin) -> str | None:
+    if pin.sum is None and not pin.lists:
+        return None
+    return msgspec.json.encode(PinRecord(sum=pin.sum, lists=pin.lists)).decode()
 
 
 def _table(rows: list[Row]) -> pa.Table:
@@ -156,11 +178,13 @@ def _table(rows: list[Row]) -> pa.Table:
 # --- from rows -------------------------------------------------------------------------------------
 
 
-def decode_head(table: pa.Table) -> Manifest:
-    """The manifest that these head rows describe, or ManifestCorruptError."""
+def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
+    """The manifest that these head rows of a version describe, or ManifestCorruptError."""
     by_type: dict[str, list[Row]] = {}
     seen: set[str] = set()
-    for row in table.to_pylist():
+    rows = _plain_rows(table)
+    sealed = _check_integrity(rows, version, sealed_count)
+    for row in rows:
         object_id = str(row["object_id"])
         if object_id in seen:
             raise ManifestCorruptError(f"the row `{object_id}` stands twice")
@@ -199,7 +223,38 @@ def decode_head(table: pa.Table) -> Manifest:
         tags={t.name: t for t in (_decode(row, TagRecord) for row in by_type.get("tag", []))},
         floor=floors[0] if floors else Floor(),
         keys=_decode(by_type["key_index"][0], KeyIndex) if "key_index" in by_type else None,
+        sealed=sealed,
     )
+
+
+def _plain_rows(table: pa.Table) -> list[Row]:
+    """Return the rows as dictionaries, or ManifestCorruptError where they are not those of a manifest."""
+    if table.schema.names != SCHEMA.names or table.schema.types != SCHEMA.types:
+        raise ManifestCorruptError(f"its columns are {table.schema.names}")
+    try:
+        rows: list[Row] = table.to_pylist()
+    except (ValueError, pa.ArrowException) as error:  # a text that is no UTF-8 is one of them
+        raise ManifestCorruptError(f"its rows can't be read: {error}") from error
+    return rows
+
+
+def _check_integrity(rows: list[Row], version: int, sealed_count: int) -> tuple[str, ...]:
+    """Check the rows of a head against what their last one says; return the digests of the sealed parts.
+
+    Heads of earlier releases have no such row, and are taken as they are.
+    """
+    if not rows or rows[-1]["object_type"] != _INTEGRITY:
+        return ("",) * sealed_count
+    integrity = _decode(rows[-1], Integrity)
+    if integrity.rows != digest_rows(rows[:-1]):
+        raise ManifestCorruptError("the rows of its head do not match their digest")
+    if integrity.version != version:
+        raise ManifestCorruptError(f"the head of version {integrity.version} stands in version {version}")
+    if len(integrity.sealed) != sealed_count:
+        raise ManifestCorruptError(
+            f"{sealed_count} parts of the journal are there, and the head knows {len(integrity.sealed)}"
+        )
+    return integrity.sealed
 
 
 def decode_commits(rows: Iterable[Row]) -> tuple[Commit, ...]:
@@ -216,15 +271,24 @@ def decode_commit(metadata: str) -> Commit:
     return _decode({"object_id": "graph_commit", "metadata": metadata}, Commit)
 
 
-def decode_journal(table: pa.Table) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
-    """The commits and replaced schemas of a sealed fragment."""
-    rows = table.to_pylist()
+def decode_journal(table: pa.Table, digest: str = "") -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
+    """The commits and replaced schemas of a sealed fragment, which must have the digest if one is known."""
+    rows = _plain_rows(checked_rows(table, digest))
     commits = decode_commits(row for row in rows if row["object_type"] == "graph_commit")
     schemas = tuple(_decode(row, SchemaRecord) for row in rows if row["object_type"] == "schema")
     return commits, schemas
 
 
+def checked_rows(table: pa.Table, digest: str) -> pa.Table:
+    """Return the rows of a part of the journal, or ManifestCorruptError when they do not have a known digest."""
+    if digest and digest != digest_rows(_plain_rows(table)):
+        raise ManifestCorruptError("the rows of a part of the journal do not match their digest")
+    return table
+
+
+_INTEGRITY = "integrity"
 _TYPES = {
+    _INTEGRITY,
     "schema",
     "table",
     "table_version",
@@ -258,11 +322,14 @@ def _pins(rows: list[Row], tables: dict[str, TableRecord]) -> dict[str, Pin]:
         if not isinstance(version, int) or not isinstance(row["row_count"], int):
             raise ManifestCorruptError(f"the pin `{row['object_id']}` has no version or row count")
         branch = row["table_branch"]
+        record = PinRecord() if row["metadata"] is None else _decode(row, PinRecord)
         pins[key] = Pin(
             table_key=key,
             path=path,
             version=version,
             rows=row["row_count"],
             branch=MAIN if branch is None else str(branch),
+            sum=record.sum,
+            lists=record.lists,
         )
     return pins

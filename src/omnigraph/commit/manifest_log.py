@@ -17,9 +17,12 @@ from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.freshness import Freshness
 from omnigraph.commit.key_index import KeyFinder, is_remembered
 from omnigraph.commit.manifest import (
+    ManifestCorruptError,
     check_stamp,
+    checked_rows,
     decode_head,
     decode_journal,
+    digest_rows,
     head_rows,
     journal_rows,
 )
@@ -30,8 +33,8 @@ from omnigraph.options import Options
 from omnigraph.storage.layout import MANIFEST, version_file
 from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap import PreparedSwap, SwapTable, create_swap_table, open_table, read_hint
-from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
+from omnigraph.storage.swap import DAMAGE_DEPTH, PreparedSwap, SwapTable, create_swap_table, open_table, read_hint
+from omnigraph.storage.swap_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
 from omnigraph.telemetry import log
 
 TRIM_EVERY = 100
@@ -213,7 +216,7 @@ class ManifestLog:
         if not lost and len(manifest.commits) > self.store.runtime.options.head_commits:
             index = self._keys.extend(manifest, manifest.commits[:-1], has_earlier=base.table.sealed_count > 0)
             manifest = replace(manifest, keys=index)
-        prepared = _prepared(base, manifest, self.store.runtime.options, lost)
+        prepared, stored = _prepared(base, manifest, self.store.runtime.options, lost)
         self.store.flush(prepared.files)
         faults.reach("publish.head_written")
         try:
@@ -228,7 +231,7 @@ class ManifestLog:
             raise
         except Exception as error:
             raise OutcomeUnknownError(commit.id, str(error), self.branch) from error
-        head = self._hold(table, manifest if lost else _trimmed(manifest, self.store.runtime.options))
+        head = self._hold(table, stored)
         _trim(self.store, head, self._keys)
         return head
 
@@ -241,7 +244,7 @@ class ManifestLog:
             commits = state.snapshot.manifest.commits
             yield from reversed([commit for commit in commits if limit is None or commit.seq < limit])
             for index in reversed(range(_sealed_before(state, limit))):
-                sealed, _ = decode_journal(state.table.sealed(index))
+                sealed, _ = decode_sealed(state, index)
                 yield from reversed([commit for commit in sealed if limit is None or commit.seq < limit])
 
     def since(self, head: Head, seq: int) -> list[Commit]:
@@ -262,7 +265,7 @@ class ManifestLog:
             manifest = state.snapshot.manifest
             yield from (manifest.schema, *manifest.old_schemas)
             for index in reversed(range(state.table.sealed_count)):
-                yield from decode_journal(state.table.sealed(index))[1]
+                yield from decode_sealed(state, index)[1]
 
     def contains(self, head: Head, commit_id: str, after_seq: int) -> bool:
         """Whether a commit is part of this state; reads back no further than `after_seq`, which it must follow."""
@@ -298,17 +301,24 @@ class ManifestLog:
         except NewestVersionDamagedError as error:
             table = open_table(self.store, self.path, error.readable)
             check_stamp(table.metadata)
-            return _state(
-                self.branch, table, decode_head(table.head())
-            )  # not held: it is not the newest, whatever follows
+            return _state(self.branch, table, read_head(table))  # not held: it is not the newest, whatever follows
 
     def _read(self, table: SwapTable) -> Head:
         check_stamp(table.metadata)
-        return self._hold(table, decode_head(table.head()))
+        try:
+            manifest = read_head(table)
+        except (DamagedError, ManifestCorruptError) as error:
+            raise _blame_version(table, error) from error
+        return self._hold(table, manifest)
 
     def _hold(self, table: SwapTable, manifest: Manifest) -> Head:
         """A version as a state. The newest one seen is remembered, whichever thread saw it."""
         head = _state(self.branch, table, manifest)
+        verifier = self.store.verifier
+        known = {} if self._head is None else self._head.snapshot.pins
+        for key, pin in manifest.pins.items():
+            if known.get(key) is not pin:  # most pins are those of the state before
+                verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
@@ -413,36 +423,65 @@ def _sealed_before(head: Head, seq: int | None) -> int:
     return min(newest + 1, count)
 
 
+def read_head(table: SwapTable) -> Manifest:
+    """Read and decode the newest fragment of one version of a manifest."""
+    return decode_head(table.head(), table.version, table.sealed_count)
+
+
+def _blame_version(table: SwapTable, error: DamagedError | ManifestCorruptError) -> OmnigraphError:
+    """Return the error of a head that can't be read: with an older version to go back to, if one can be read."""
+    for number in range(table.version - 1, max(table.version - DAMAGE_DEPTH, 0), -1):
+        try:
+            read_head(open_table(table.store, table.path, number))
+        except OmnigraphError:
+            continue
+        return NewestVersionDamagedError(table.path, table.version, number, error.reason)
+    return error
+
+
+def decode_sealed(head: Head, index: int) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
+    """Read one sealed part of the journal, which must have the digest that the head knows."""
+    return decode_journal(head.table.sealed(index), head.snapshot.manifest.sealed[index])
+
+
 def _newest_seq(table: SwapTable, index: int) -> int:
     """The `seq` of a sealed fragment's last row, which is its newest commit."""
     commits, _ = decode_journal(table.sealed(index, last=1))
     return commits[-1].seq
 
 
-def _prepared(base: Head, manifest: Manifest, options: Options, lost: int = 0) -> PreparedSwap:
+def _prepared(base: Head, manifest: Manifest, options: Options, lost: int = 0) -> tuple[PreparedSwap, Manifest]:
     """As `_prepare`; files of a base that slept past a trim may be gone, and then the swap is lost anyway."""
     try:
         if lost:  # nothing is sealed then: what may be merged with it may be what can't be read
-            return base.table.prepare(head_rows(manifest), lost=lost)
+            manifest = replace(manifest, sealed=manifest.sealed[lost:])
+            return base.table.prepare(head_rows(manifest, base.table.version + 1), lost=lost), manifest
         return _prepare(base.table, manifest, options)
-    except StoreUnavailableError:
+    except (StoreUnavailableError, DamagedError):
         if base.table.latest() is base.table:
             raise
         raise SwapLostError(base.table.path, base.table.version) from None
 
 
-def _prepare(table: SwapTable, manifest: Manifest, options: Options) -> PreparedSwap:
-    """The swap's content; when the head is full its past is sealed, and many small seals become one."""
+def _prepare(table: SwapTable, manifest: Manifest, options: Options) -> tuple[PreparedSwap, Manifest]:
+    """The swap's content, and the manifest as it holds it.
+
+    When the head is full its past is sealed, and many small seals become one.
+    """
+    version = table.version + 1
     if len(manifest.commits) <= options.head_commits:
-        return table.prepare(head_rows(manifest))
+        return table.prepare(head_rows(manifest, version)), manifest
     sealed = journal_rows(manifest.commits[:-1], manifest.old_schemas)
-    kept = _trimmed(manifest, options)
     sizes = table.sealed_rows()
-    if len(sizes) < options.sealed_fragments:
-        return table.prepare(head_rows(kept), seal=sealed)
-    first = _first_merged(sizes, sealed.num_rows)
-    merged = pa.concat_tables([*(table.sealed(i) for i in range(first, len(sizes))), sealed])
-    return table.prepare(head_rows(kept), seal=merged, keep_sealed=first)
+    first = len(sizes)
+    if len(sizes) >= options.sealed_fragments:
+        first = _first_merged(sizes, sealed.num_rows)
+        # What is written anew must be what was sealed: else damage would get a digest of its own.
+        earlier = [checked_rows(table.sealed(index), manifest.sealed[index]) for index in range(first, len(sizes))]
+        sealed = pa.concat_tables([*earlier, sealed])
+    digests = (*manifest.sealed[:first], digest_rows(sealed.to_pylist()))
+    kept = replace(_trimmed(manifest, options), sealed=digests)
+    return table.prepare(head_rows(kept, version), seal=sealed, keep_sealed=first), kept
 
 
 def _trimmed(manifest: Manifest, options: Options) -> Manifest:
@@ -500,7 +539,8 @@ def create_log(
     OutcomeUnknownError when the store failed and can't be asked whether it was made.
     """
     try:
-        table = create_swap_table(store, path, head_rows(manifest))
+        manifest = replace(manifest, sealed=())
+        table = create_swap_table(store, path, head_rows(manifest, 1))
     except (SwapLostError, StoreUnavailableError) as error:
         table = _created(store, path, manifest.head, error)
     log_ = ManifestLog(store, branch, path, others=others)
@@ -512,7 +552,7 @@ def _created(store: Store, path: str, commit_id: str, error: SwapLostError | Sto
     """The first version, when it is our own after all: its response was lost."""
     try:
         table = open_table(store, path, 1)
-        made = decode_head(table.head()).head
+        made = read_head(table).head
     except OmnigraphError:
         if isinstance(error, SwapLostError):
             raise error from None

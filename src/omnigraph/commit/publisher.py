@@ -165,7 +165,8 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
     for table in tables:
         record = table.record
         version = create_table(store, record.path, table.schema)
-        pins[record.table_key] = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
+        pin = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
+        pins[record.table_key] = replace(pin, sum=_record(store, pin.path, pin.version, 0))
         records[record.table_key] = record
         faults.reach("init.table")
     commit = Commit(
@@ -186,8 +187,30 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
     return log
 
 
+def _record(store: Store, path: str, version: int, rows: int) -> str | None:
+    """Return the checksum of a version's file, which is remembered; None where it is not known or the file is gone.
+
+    A file that a cleanup has taken from a writer that slept is found out before that writer's commit is visible.
+    """
+    try:
+        found = store.verifier.checksum_version(path, version)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreUnavailableError(f"read a version of {path}", str(error)) from error
+    store.verifier.expect(path, version, found, rows)
+    return found
+
+
 def _first_change(pin: Pin) -> PinChange:
-    return PinChange(table_key=pin.table_key, path=pin.path, before=None, after=str(pin.version), rows_after=pin.rows)
+    return PinChange(
+        table_key=pin.table_key,
+        path=pin.path,
+        before=None,
+        after=str(pin.version),
+        rows_after=pin.rows,
+        sum_after=pin.sum,
+    )
 
 
 def _lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_id: str, files: Iterable[str]) -> Lease:
@@ -349,6 +372,7 @@ class _Workshop:
             return known[2]
         self._made += move.staged.files
         version = apply(self._handles, move.staged, base)
+        _record(self._store, move.staged.path, version, move.staged.rows_after)
         self._versions[move.table_key] = (move, base, version)
         self._made += version_files(move.staged.path, [version])
         self._store.runtime.faults.reach("publish.applied")
@@ -359,6 +383,7 @@ class _Workshop:
         if record.table_key in self._created:
             return
         version = create_table(self._store, record.path, table.schema)
+        _record(self._store, record.path, version, 0)
         self._made.append(f"{record.path}/{version_file(version)}")
         self._created[record.table_key] = Pin(
             table_key=record.table_key, path=record.path, version=version, rows=0, branch=self._branch
@@ -382,6 +407,9 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     tables |= {table.record.table_key: table.record for table in applied.new_tables}
     tables |= {key: one.record for key, one in plan.adopted.items()}
     touched = dict.fromkeys((*applied.created, *applied.moved, *plan.adopted, *dropped, *renamed, *renamed.values()))
+    for key in touched.keys() & pins.keys():
+        pin = pins[key]
+        pins[key] = replace(pin, sum=_record(log.store, pin.path, pin.version, pin.rows))
     changes = [_change(key, old, pins.get(key), tables.get(key)) for key in touched]
     commit = Commit(
         id=commit_id,
@@ -431,4 +459,6 @@ def _change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord
         rows_after=after.rows if after else 0,
         replaced=known if known != table else None,
         branch_before=before.branch if before else MAIN,
+        sum_before=before.sum if before else None,
+        sum_after=after.sum if after else None,
     )

@@ -23,7 +23,7 @@ class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     incarnation: int = 1
 
 
-class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One table of a commit: which version it left and which it reached. Versions are text: they exceed 2^63."""
 
     table_key: str
@@ -36,6 +36,9 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The registered table of that key before, when this commit put another one in its place."""
     branch_before: str = MAIN
     """The branch whose commit had made the version that was left."""
+    sum_before: str | None = None
+    sum_after: str | None = None
+    """The checksums of the files of both versions, where they were recorded."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -57,7 +60,7 @@ class MergedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     seq: int
 
 
-class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One commit of a branch. `seq` counts from 0; `parent` is None for the first."""
 
     id: str
@@ -195,6 +198,24 @@ class KeyIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     runs: tuple[KeyRun, ...] = ()
 
 
+class PinRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """What a pin's row says beside its columns."""
+
+    sum: str | None = None
+    lists: tuple[str, ...] = ()
+
+
+class Integrity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a manifest's head says of itself: it is read from any store, and no other file can say it."""
+
+    version: int
+    """The version of the manifest that it belongs to."""
+    rows: str
+    """The digest of all other rows of the head."""
+    sealed: tuple[str, ...] = ()
+    """The digests of the sealed parts of the journal, oldest first; empty texts for those of earlier releases."""
+
+
 class Floor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The last cleanup's boundary: no manifest version below `lowest_version` may be made any more.
 
@@ -225,6 +246,10 @@ class Pin:
     rows: int
     branch: str = MAIN
     """The branch whose commit made it."""
+    sum: str | None = field(default=None, compare=False)
+    """The checksum of the version's file, which names all others; None where it was not recorded."""
+    lists: tuple[str, ...] = field(default=(), compare=False)
+    """Objects below the table that list checksums of files whose names carry none, by their own digests."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows; the version is text, since it exceeds what JSON's numbers hold."""
@@ -264,6 +289,8 @@ class Manifest:
     floor: Floor = field(default_factory=Floor)
     keys: KeyIndex | None = None
     """Where idempotency keys of sealed commits are found; None while nothing was sealed with them."""
+    sealed: tuple[str, ...] = ()
+    """The digests of the sealed parts of the journal, oldest first; empty texts for those of earlier releases."""
 
     @property
     def branch(self) -> str:

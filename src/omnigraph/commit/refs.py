@@ -126,4 +126,6 @@ def undo(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], d
                 version=int(change.before),
                 rows=change.rows_before,
                 branch=change.branch_before,
+                sum=change.sum_before,
+                lists=pins[change.table_key].lists if change.table_key in pins else (),
             )

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import faults_from
-from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions
+from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions, Verify
 from omnigraph.runtime import Runtime
 from omnigraph.storage.blob_sources import BlobSourceError, parse_place
 from omnigraph.telemetry import PROCESS, Telemetry
@@ -25,6 +25,7 @@ CACHE_BYTES = "OMNIGRAPH_CACHE_BYTES"
 TRAVERSAL_MODE = "OMNIGRAPH_TRAVERSAL_MODE"
 DERIVED_CACHE = "OMNIGRAPH_DERIVED_CACHE"
 FOLLOW_LINKS = "OMNIGRAPH_FOLLOW_LINKS"
+VERIFY = "OMNIGRAPH_VERIFY"
 QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
 QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
 MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
@@ -70,6 +71,7 @@ def runtime_from(environment: Mapping[str, str]) -> Runtime:
         traversal_mode=traversal_from(environment),
         derived_cache=_DEFAULTS.derived_cache if derived_cache is None else derived_cache,
         follow_links=_switch(environment, FOLLOW_LINKS) or False,
+        verify=verify_from(environment),
         storage=storage_from(environment),
         blob_sources=blob_sources_from(environment),
         embedding=embedding_from(environment),
@@ -102,6 +104,15 @@ def traversal_from(environment: Mapping[str, str]) -> Traversal:
     if given not in known:
         raise BadVariableError(TRAVERSAL_MODE, given, f"write one of {', '.join(known)}")
     return Traversal(given)
+
+
+def verify_from(environment: Mapping[str, str]) -> Verify:
+    """Return which files are verified at their first read; BadVariableError for a level that there is not."""
+    given = environment.get(VERIFY) or _DEFAULTS.verify.value
+    known = [level.value for level in Verify]
+    if given not in known:
+        raise BadVariableError(VERIFY, given, f"write one of {', '.join(known)}")
+    return Verify(given)
 
 
 def embedding_from(environment: Mapping[str, str]) -> EmbedOptions:

@@ -147,7 +147,7 @@ def anew(session: Session) -> Session:
     store = Store(session.store.location, session.runtime)
     found = Session(
         store=store,
-        handles=Handles(store),
+        handles=Handles(store, is_verifying=False),
         log=ManifestLog(store),
         is_read_only=session.is_read_only,
         keep_derived=False,

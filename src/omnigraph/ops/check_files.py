@@ -16,7 +16,6 @@ from omnigraph.ops.session import Session
 from omnigraph.storage.collector import Rules, sort_table
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.inspection import (
-    DamagedError,
     Fault,
     FaultKind,
     Listing,
@@ -31,6 +30,7 @@ from omnigraph.storage.inspection import (
 from omnigraph.storage.layout import EDGES, NODES, TABLE_ROOTS
 from omnigraph.storage.objects import ForeignFileError
 from omnigraph.storage.pinned_files import PinnedFiles, UnknownPartError
+from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.telemetry import bytes_text
 
 _CODES = {

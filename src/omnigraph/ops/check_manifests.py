@@ -16,10 +16,10 @@ from omnigraph.ops.indexes import types_of
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.codec import fingerprint
-from omnigraph.storage.inspection import DamagedError
 from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY
 from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import DamagedError
 
 _CODES = {
     ManifestFaultKind.MISSING: "branch_manifest_missing",

@@ -13,9 +13,10 @@ from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.findings import Finding
 from omnigraph.ops.session import Session
-from omnigraph.storage.inspection import DamagedError, damage_of
+from omnigraph.storage.inspection import damage_of
 from omnigraph.storage.layout import AUDIT, RECOVERY, TOP_LEVEL
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import DamagedError
 
 _CODES = {
     Verdict.IN_FLIGHT: "operation_in_flight",

@@ -17,7 +17,8 @@ from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.inspection import DamagedError, damage_of
+from omnigraph.storage.inspection import damage_of
+from omnigraph.storage.swap_errors import DamagedError
 
 _CODES = {
     "unique": "unique_broken",

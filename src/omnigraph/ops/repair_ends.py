@@ -9,7 +9,8 @@ from omnigraph.engine.view import View
 from omnigraph.ops.repair_plan import Remedy, TablePlan
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog, EdgeType
-from omnigraph.storage.inspection import DamagedError, damage_of
+from omnigraph.storage.inspection import damage_of
+from omnigraph.storage.swap_errors import DamagedError
 
 _MOVING = (Remedy.EARLIER_VERSION, Remedy.EMPTY_TABLE)
 

@@ -16,9 +16,10 @@ from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.inspection import DamagedError, Decoded, Listing, column_faults, damage_of
+from omnigraph.storage.inspection import Decoded, Listing, column_faults, damage_of
 from omnigraph.storage.layout import is_detached
 from omnigraph.storage.pinned_files import UnknownPartError
+from omnigraph.storage.swap_errors import DamagedError
 
 _GIVEN_UP = "only a version that a cleanup has given up is whole: let no cleanup run until this is repaired"
 

@@ -73,7 +73,7 @@ class LocalHands:
         with watched(table, files):
             for group in groups:
                 self._check()
-                done.append(compact(table, group, self.options))
+                done.append(compact(table, group, self.options, files.made))
                 files.made(files_of(table, done[-1]))
         return done
 

@@ -65,7 +65,7 @@ class _Site:
                 text = build(table, piece)
                 note.made(segment_files(self.path, text))
                 return text
-            group = compact(table, piece, self.options)
+            group = compact(table, piece, self.options, note.made)
             note.made(files_of(table, group))
             return json.dumps({"old": group.old, "new": group.new})
 

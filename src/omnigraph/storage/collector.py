@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from omnigraph.storage.layout import version_number
+from omnigraph.storage.layout import CHECKSUM_LISTS, VERSION_NOTE, version_number
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.storage.pinned_files import PinnedFiles
 from omnigraph.storage.store import Store
@@ -26,7 +26,7 @@ class Part(Enum):
     VERSION = "version"
     """A version that only who knows its number can open."""
     HEAD = "head"
-    """A version of Lance's own line, which every table has a first one of; or the hint to the newest."""
+    """A version of Lance's own line, which every table has a first one of; or what is noted of the newest."""
     CONTENT = "content"
     """Rows, deletions, indexes, transactions: what versions are made of."""
     STRANGER = "stranger"
@@ -41,13 +41,13 @@ _CONTENT = re.compile(
     rf"data/[0-9A-Za-z_-]+\.lance{_HALF}|data/[0-9A-Za-z_-]+/[0-9A-Za-z_-]+\.blob{_HALF}"
     rf"|_deletions/\d+-\d+-\d+\.(?:arrow|bin){_HALF}|_transactions/\d+-{_UUID}\.txn{_HALF}"
     rf"|_indices/{_UUID}/[0-9A-Za-z_./-]+{_HALF}"
-    r"|keys/[0-9A-Z]{26}"
+    rf"|keys/[0-9A-Z]{{26}}|{CHECKSUM_LISTS}/[0-9a-f]{{32}}"
     r"|(?:data|data/[0-9A-Za-z_-]+|_deletions|_transactions|_versions)/\.tmp[0-9A-Za-z]{6}"
 )
 _VERSION = re.compile(rf"_versions/d\d+\.manifest{_HALF}")
 _UNPLACED = re.compile(r"\.tmp-[0-9a-f]{16}")
 """What an object is called on local disk until it is whole."""
-_HEAD = re.compile(rf"_versions/(?:\d{{20}}\.manifest|latest_version_hint\.json){_HALF}")
+_HEAD = re.compile(rf"_versions/(?:\d{{20}}\.manifest|latest_version_hint\.json){_HALF}|{VERSION_NOTE}")
 
 
 def part_of(name: str) -> Part:
@@ -111,7 +111,7 @@ def sort_line(path: str, files: Iterable[ObjectInfo], needed: PinnedFiles, rules
     is_whole = not needed.files
 
     def is_needed(_part: Part, key: str) -> bool:
-        return key in needed or (key.endswith(".json") and not is_whole)
+        return key in needed or (key.endswith((".json", VERSION_NOTE)) and not is_whole)
 
     return _sorted(path, files, rules, is_needed)
 

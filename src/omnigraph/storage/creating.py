@@ -1,12 +1,15 @@
 """Making the first version of a Lance table, so that of several racers exactly one makes it."""
 
+import json
+
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.storage.layout import FORMAT, version_file
+from omnigraph.storage.stamping import stamp_fragment
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
 
@@ -35,8 +38,11 @@ def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:
         if "already exists" in str(error):
             raise SwapLostError(path, 0) from None
         raise
-    assert isinstance(transaction.operation, LanceOperation.Overwrite)  # noqa: S101 - what a creation is to Lance
-    written = [file for fragment in transaction.operation.fragments for file in fragment.files]
+    operation = transaction.operation
+    assert isinstance(operation, LanceOperation.Overwrite)  # noqa: S101 - what a creation is to Lance
+    stamped = [stamp_fragment(store, path, fragment.to_json()) for fragment in operation.fragments]
+    operation.fragments = [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in stamped]
+    written = [file for fragment in operation.fragments for file in fragment.files]
     store.flush([f"{path}/data/{file.path}" for file in written])
     made = _commit_first(store, path, transaction)
     store.flush([f"{path}/{version_file(1)}"])

@@ -1,26 +1,30 @@
 """A table at its pin: scans, look-ups, counts, index coverage. Immutable, so every answer is of one version."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
 from omnigraph.storage.addresses import Places
+from omnigraph.storage.checksums import deletion_checksum
 from omnigraph.storage.column_sets import Positions
 from omnigraph.storage.deletions import DeletionsError, offsets_in, others_of
 from omnigraph.storage.foreign_blobs import check_blobs
-from omnigraph.storage.handles import Handles, PinUnreadableError, read_errors
+from omnigraph.storage.handles import Handles, PinUnreadableError, Verified, read_errors
 from omnigraph.storage.key_set import KeySet
 from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.raw_rows import RawRows, raw_rows
 from omnigraph.storage.requests import counted
 from omnigraph.storage.taking import rows_taken
+from omnigraph.storage.verification import SMALL_BYTES, Mismatch
 from omnigraph.storage.watch import Watch
 
 ADDRESS = "_rowaddr"
@@ -115,14 +119,14 @@ class Table:
     def count(self, where: str | None = None) -> int:
         """How many rows there are, or match; without a filter this needs no request."""
         dataset = self.handles.open(self.path, self.version)
-        with self._reading():
+        with self._reading(where):
             return int(dataset.count_rows(filter=where))
 
     def count_values(self, column: str, fragments: Sequence[int]) -> int:
         """How many rows of these fragments have a value in a column."""
         dataset = self.handles.open(self.path, self.version)
         has_value = f"`{column}` is not null"  # as text, because Lance does not take an expression over vectors
-        with self._reading():
+        with self._reading(has_value):
             scanner = dataset.scanner(columns=[], filter=has_value, fragments=self._named(fragments), with_row_id=True)
             return int(scanner.count_rows())
 
@@ -136,7 +140,7 @@ class Table:
     ) -> pa.Table:
         """The matching rows, filter pushed into Lance; it may be of an address, or of a row's number."""
         dataset = self.handles.open(self.path, self.version)
-        with self._reading():
+        with self._reading(where):
             reader = dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
@@ -174,7 +178,7 @@ class Table:
         dataset = self.handles.open(self.path, self.version)
         if with_blobs:
             check_blobs_of(self, columns, fragments)
-        with self._reading():
+        with self._reading(where):
             # Not `to_batches` of the dataset itself: it takes any argument, and does nothing with `fragments`.
             for batch in dataset.scanner(
                 columns=None if columns is None else list(columns),
@@ -303,6 +307,7 @@ class Table:
         Of small ones, and on an object store, Lance tells the addresses of the rows that live: it needs no request for
         what it knows already.
         """
+        verify(self)
         holed = [one for one in self._named(fragments) if one.num_deletions]
         least = SMALL_ROWS if self.handles.store.location.is_local else _ENDLESS
         large = [one.metadata for one in holed if one.physical_rows >= least]
@@ -348,10 +353,107 @@ class Table:
         return tuple(sorted(found, key=lambda index: index.name))
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _reading(self, where: str | None = None) -> Iterator[None]:
+        verify(self, Verified.ROWS if where is None else Verified.ROWS | Verified.INDEXES)
         errors = read_errors(self.path, self.version, self.handles.explain)
-        with counted(self.handles.store.runtime.telemetry, "table"), errors:
-            yield
+        try:
+            with counted(self.handles.store.runtime.telemetry, "table"), errors:
+                yield
+        except OmnigraphError:
+            raise
+        except Exception as error:
+            # Files that are too large to be verified at every read may be to blame.
+            verify(self, Verified.WHOLE, cause=error)
+            raise
+
+
+def verify(
+    table: Table,
+    level: Verified = Verified.ROWS,
+    *,
+    cause: Exception | None = None,
+    only: Collection[int] | None = None,
+) -> None:
+    """Compare the files that rows are read from with their checksums, each once in a process.
+
+    Large ones are left out unless the level, or the settings, want all. `only` are the fragments that are read.
+
+    Raises:
+        PinUnreadableError: A file does not match; `cause` is what reading it raised.
+    """
+    handles = table.handles
+    if handles.store.verifier.is_eager:
+        level |= Verified.WHOLE
+    known = handles.verified(table.path, table.version)
+    if not handles.is_verifying or level in known or Verified.WHOLE in known:
+        return
+    limit = None if Verified.WHOLE in level else SMALL_BYTES
+    fragments = [one for one in table.fragments() if only is None or one.number in only]
+    found: list[Iterator[Mismatch]] = []
+    if Verified.ROWS & ~known or limit is None:
+        found.append(find_row_mismatches(table, fragments, limit))
+    if only is None and (Verified.INDEXES & level & ~known or limit is None):
+        found.append(find_index_mismatches(table, limit))
+    with handles.verifying(table.path, table.version), read_errors(table.path, table.version):
+        mismatch = next(chain.from_iterable(found), None)
+    if mismatch is not None:
+        error = PinUnreadableError(table.path, table.version, f"{mismatch.key}: {mismatch.reason}")
+        raise handles.explain(error) from cause
+    if only is None:
+        handles.mark_verified(table.path, table.version, level | Verified.ROWS)
+
+
+def find_row_mismatches(table: Table, fragments: Iterable[Fragment], limit: int | None) -> Iterator[Mismatch]:
+    """Yield the files of fragments that do not match their checksums, of those that are no larger than a limit.
+
+    Raises:
+        OSError: A file can't be read. One that is gone is left to who reads it.
+    """
+    verifier, path = table.handles.store.verifier, table.path
+    for fragment in fragments:
+        if fragment.deletions is not None:
+            yield from _some(verifier.find_deletion_mismatch(path, f"_deletions/{fragment.deletions}"))
+            yield from _some(_find_malformed_deletions(table, fragment))
+        if limit is None or fragment.nbytes <= limit:
+            for name in fragment.files:
+                yield from _some(verifier.find_data_mismatch(path, name))
+        for name in fragment.files:
+            if limit is None or verifier.blob_bytes(path, name) <= limit:
+                yield from _some(verifier.find_blob_mismatch(path, name))
+
+
+def find_index_mismatches(table: Table, limit: int | None) -> Iterator[Mismatch]:
+    """Yield the index segments that do not match their checksums, of those that are no larger than a limit."""
+    verifier = table.handles.store.verifier
+    for index in table.handles.open(table.path, table.version).describe_indices():
+        for segment in index.segments:
+            if limit is None or (segment.size_bytes or 0) <= limit:
+                yield from _some(verifier.find_segment_mismatch(table.path, str(segment.uuid)))
+
+
+def _some(mismatch: Mismatch | None) -> Iterator[Mismatch]:
+    if mismatch is not None:
+        yield mismatch
+
+
+def _find_malformed_deletions(table: Table, fragment: Fragment) -> Mismatch | None:
+    """Decode a deletion file whose name carries no checksum, on local disk, before Lance does.
+
+    One wrong bit in such a file makes Lance reserve petabytes, which ends the process.
+    """
+    store, file = table.handles.store, f"_deletions/{fragment.deletions}"
+    key = f"{table.path}/{file}"
+    if store.local is None or deletion_checksum(file) is not None or store.verifier.is_trusted(key):
+        return None
+    try:
+        data = store.local.get_derived(key)
+        offsets_in(bytes(data), fragment.deleted, fragment.rows, is_bitmap=file.endswith(".bin"))
+    except ObjectMissingError:
+        return None
+    except DeletionsError as error:
+        return Mismatch(key, str(error))
+    store.verifier.trust([key])
+    return None
 
 
 def _check(table: Table, held: int = 0) -> None:
@@ -378,7 +480,8 @@ def _described(metadata: lance.FragmentMetadata) -> Fragment:
     deletion = metadata.deletion_file
     name = None
     if deletion is not None:
-        name = f"{metadata.id}-{deletion.read_version}-{deletion.id}"
+        suffix = "bin" if deletion.file_type == "bitmap" else "arrow"
+        name = f"{metadata.id}-{deletion.read_version}-{deletion.id}.{suffix}"
     return Fragment(
         number=metadata.id,
         rows=metadata.physical_rows,

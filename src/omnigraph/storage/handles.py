@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Flag, auto
 from typing import TypeAlias
 
 import lance
@@ -11,6 +12,7 @@ import lance
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of, store_failure
 from omnigraph.storage.store import Store
+from omnigraph.storage.verification import Mismatch
 
 CACHED_HANDLES = 512
 CACHED_VERSIONS = 8
@@ -87,14 +89,33 @@ def rewrite_errors(action: str, path: str, version: int, explain: Explain = lamb
             raise
 
 
+def _raise_mismatch(path: str, version: int, mismatch: Mismatch | None) -> None:
+    if mismatch is not None:
+        raise PinUnreadableError(path, version, f"{mismatch.key}: {mismatch.reason}")
+
+
+class Verified(Flag):
+    """Which files of a version were compared with their checksums."""
+
+    NOTHING = 0
+    ROWS = auto()
+    """Deletion files, and small files of rows."""
+    INDEXES = auto()
+    """Small indexes."""
+    WHOLE = auto()
+    """Everything, however large."""
+
+
 class Handles:
     """Pinned Lance datasets by (path, version). Versions are immutable, so a cached handle is never stale."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, *, is_verifying: bool = True) -> None:
+        self.store, self.is_verifying = store, is_verifying
+        """Those who look for damage open what does not match its checksum too."""
         self.explain: Explain = lambda error: error
         """Asked when a version can't be read, before that is told."""
         self._lock = threading.Lock()
+        self._verified: dict[tuple[str, int], Verified] = {}
         self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
@@ -110,18 +131,54 @@ class Handles:
 
     def open_apart(self, path: str, version: int) -> lance.LanceDataset:
         """As `open`, but a handle that nobody shares: some methods of a handle move it to another version."""
+        uri = self.store.table_uri(path)
+        if self.is_verifying:
+            with self.verifying(path, version):
+                _raise_mismatch(path, version, self.store.verifier.find_version_mismatch(path, version))
         with counted(self.store.runtime.telemetry, "table"):
             try:
-                return lance.dataset(
-                    self.store.table_uri(path),
-                    version=version,
-                    session=self.store.session,
-                    storage_options=self.store.lance_options,
+                dataset = lance.dataset(
+                    uri, version=version, session=self.store.session, storage_options=self.store.lance_options
                 )
             except (ValueError, OSError, RuntimeError) as error:
                 if is_unreachable(error):
                     raise store_failure(f"open {path}", error) from error
                 raise self.explain(PinUnreadableError(path, version, reason_of(error))) from error
+            except BaseException as error:
+                if type(error).__name__ != PANIC:
+                    raise
+                raise self.explain(PinUnreadableError(path, version, f"Lance failed over it: {error}")) from error
+        if self.is_verifying:
+            self._check_rows(path, version, dataset)
+        return dataset
+
+    def verified(self, path: str, version: int) -> Verified:
+        """Return how many of the files of a version were found to match."""
+        return self._verified.get((path, version), Verified.NOTHING)
+
+    def mark_verified(self, path: str, version: int, level: Verified) -> None:
+        """Remember that files of a version match; no file ever changes."""
+        self._verified[path, version] = self.verified(path, version) | level
+        while len(self._verified) > CACHED_HANDLES:
+            self._verified.pop(next(iter(self._verified)), None)
+
+    @contextmanager
+    def verifying(self, path: str, version: int) -> Iterator[None]:
+        """Turn a mismatch, and what the system says of a file that is to be verified, into our own errors."""
+        try:
+            yield
+        except PinUnreadableError as error:
+            raise self.explain(error) from error.__cause__
+        except OSError as error:
+            raise store_failure(f"read {path}", error) from error
+
+    def _check_rows(self, path: str, version: int, dataset: lance.LanceDataset) -> None:
+        """Compare the rows of a version with what its pin says; no request."""
+        expected = self.store.verifier.expected(path, version)
+        rows = int(dataset.count_rows()) if expected is not None else 0
+        if expected is not None and rows != expected.rows:
+            reason = f"it has {rows:,} rows, and its pin says {expected.rows:,}"
+            raise self.explain(PinUnreadableError(path, version, reason))
 
     def keep(self, path: str, dataset: lance.LanceDataset) -> None:
         """Remember a handle that a write has just made, so that reading it needs no request."""

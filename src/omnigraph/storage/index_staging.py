@@ -16,6 +16,7 @@ from omnigraph.storage.dataset import Table
 from omnigraph.storage.handles import read_errors, rewrite_errors
 from omnigraph.storage.requests import counted
 from omnigraph.storage.staging import Change, Staged
+from omnigraph.storage.stamping import stamp_segment
 
 if TYPE_CHECKING:
     from lance.lance.indices import IndexSegmentDescription
@@ -143,6 +144,7 @@ def build_segment(
             raise
         if kind == "INVERTED":
             segment = dataset.merge_existing_index_segments([segment])
+        segment.uuid = stamp_segment(store, table.path, segment.uuid)
     return index_to_json(segment)
 
 

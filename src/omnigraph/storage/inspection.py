@@ -15,39 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.file import LanceFileReader
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
 from omnigraph.storage.addresses import Addresses
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
 from omnigraph.storage.foreign_blobs import find_foreign_uris
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.layout import version_key, version_number
+from omnigraph.storage.layout import deletion_file, version_key, version_number
 from omnigraph.storage.objects import ForeignFileError, ObjectInfo, StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.pinned_files import PinnedFiles, version_parts
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_failure
-from omnigraph.storage.staging import deletion_path
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import DamagedError
 
 _FIRST_VERSION = 1
 _ALL_PARTITIONS = 65_536
 """More parts than an index of vectors has."""
 _OUTSIDE = (1, 2)
 """The kinds of large values that lie in files beside the data file: several in one, or one by itself."""
-
-
-class DamagedError(OmnigraphError):
-    """Something that is stored can't be read, although the store answers."""
-
-    kind = Kind.CORRUPT
-    code = "damaged"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place, self.reason = place, reason
-
-    def __str__(self) -> str:
-        return f"{self.place} can't be read ({self.reason}): run `omnigraph check`, which tells what to do"
 
 
 @contextmanager
@@ -68,7 +54,7 @@ def damage_of(place: str) -> Iterator[None]:
         raise DamagedError(place, error.reason) from error
     except OmnigraphError:
         raise
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, LookupError) as error:
         if is_unreachable(error):
             raise store_failure(f"read {place}", error) from error
         raise DamagedError(place, reason_of(error)) from error
@@ -216,7 +202,7 @@ def deletion_faults(table: Table) -> list[Fault]:
         if fragment.deletions is None:
             continue
         metadata = next(one.metadata for one in dataset.get_fragments() if one.fragment_id == fragment.number)
-        key = f"{table.path}/{deletion_path(metadata.to_json())}"
+        key = f"{table.path}/{deletion_file(metadata.to_json())}"
         try:
             with damage_of(key):
                 living = sum(len(one) for one in table.batches([], fragments=[fragment.number], with_address=True))

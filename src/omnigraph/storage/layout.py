@@ -1,6 +1,6 @@
 """The names of things below a graph's root."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -13,6 +13,10 @@ RECOVERY = "__recovery"
 AUDIT = "_graph_commit_recoveries.lance"
 SCHEMA_COPY = "_schema.pg"
 DERIVED = "_derived"
+
+VERSION_NOTE = "newest_version"
+CHECKSUM_LISTS = "_checksums"
+"""Below a table: objects that list checksums of files whose names carry none."""
 
 FORMAT: Final = "2.2"
 """Lance's storage version of every table."""
@@ -88,9 +92,22 @@ def detached_file(version: int) -> str:
     return f"_versions/d{version}.manifest"
 
 
+def version_note(path: str) -> str:
+    """Return the key of the note with the checksum of a manifest's newest version, which no version can hold itself."""
+    return f"{path}/{VERSION_NOTE}"
+
+
 def version_key(path: str, version: int) -> str:
     """Return the key of the file of a table version, ordinary or detached."""
     return f"{path}/{detached_file(version) if is_detached(version) else version_file(version)}"
+
+
+def deletion_file(fragment: Mapping[str, object]) -> str:
+    """Return the deletion file of a fragment in Lance's JSON, relative to its table, by Lance's naming."""
+    file = fragment["deletion_file"]
+    assert isinstance(file, dict)  # noqa: S101 - asked only of fragments that have one
+    suffix = "arrow" if file["file_type"] == "array" else "bin"
+    return f"_deletions/{fragment['id']}-{file['read_version']}-{file['id']}.{suffix}"
 
 
 def is_detached(version: int) -> bool:

@@ -6,13 +6,13 @@ refers to rows, indexes above all, is as good as before.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from lance import LanceDataset, LanceFragment
-from lance.fragment import FragmentMetadata, write_fragments
+from lance.fragment import write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.dataset import Table, check_blobs_of, is_blob
@@ -20,6 +20,7 @@ from omnigraph.storage.handles import read_errors, rewrite_errors
 from omnigraph.storage.requests import counted
 from omnigraph.storage.schema_staging import field_numbers
 from omnigraph.storage.staging import Change, Staged, as_stored, blob_files
+from omnigraph.storage.stamping import stamp_fragment
 
 _ROWS_AT_ONCE = 8_192
 _BLOBS_AT_ONCE = 256
@@ -61,14 +62,14 @@ def without_dropped(table: Table, staged: Staged, made: Callable[[Sequence[str]]
             new = _files(table, written)
             made(new)
             files += new
-            kept = json.loads(json.dumps(written.to_json()))["files"]
+            kept = written["files"]
         fragments.append(json.dumps({**described, "files": kept}))
     used = {file["path"] for text in fragments for file in json.loads(text)["files"]}
     filled = [file for file in staged.blobs if file.rpartition("/")[2] in used]
     return replace(staged, fragments=tuple(fragments), blobs=(*filled, *files))
 
 
-def _rewritten(table: Table, dataset: LanceDataset, fragment: LanceFragment) -> FragmentMetadata:
+def _rewritten(table: Table, dataset: LanceDataset, fragment: LanceFragment) -> dict[str, Any]:
     """One new fragment with every row that was written to another one, deleted ones too, in the same order."""
     store = table.handles.store
     rows = fragment.metadata.physical_rows
@@ -87,7 +88,7 @@ def _rewritten(table: Table, dataset: LanceDataset, fragment: LanceFragment) -> 
     found = [one.physical_rows for one in written]
     if found != [rows]:
         raise PurgeMismatchError(table.path, rows, sum(found))
-    return written[0]
+    return stamp_fragment(store, table.path, written[0].to_json())
 
 
 def _noting(table: Table, batches: Iterator[pa.RecordBatch], failures: list[BaseException]) -> Iterator[pa.RecordBatch]:
@@ -115,7 +116,6 @@ def _rows(dataset: LanceDataset, fragment: LanceFragment) -> Iterator[pa.RecordB
         yield from as_stored(pa.Table.from_batches([batch]).select(names), dataset.schema).to_batches()
 
 
-def _files(table: Table, written: FragmentMetadata) -> list[str]:
-    described: dict[str, Any] = written.to_json()
-    data = [f"{table.path}/data/{file['path']}" for file in described["files"]]
-    return [*data, *blob_files(table, [json.dumps(described)])]
+def _files(table: Table, written: Mapping[str, Any]) -> list[str]:
+    data = [f"{table.path}/data/{file['path']}" for file in written["files"]]
+    return [*data, *blob_files(table, [json.dumps(written)])]

@@ -23,6 +23,7 @@ from omnigraph.storage.index_staging import OutdatedSegmentError, StoredIndex, s
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.requests import counted
 from omnigraph.storage.staging import Change, Staged, blob_files, restage
+from omnigraph.storage.stamping import stamp_deletions
 
 HEADROOM = 4_096
 """Numbers left free for fragments that others add meanwhile: an index names rows by the number of their fragment."""
@@ -275,7 +276,7 @@ def _lessened(staged: Staged, table: Table, written: Sequence[_Fragment], gone: 
         with counted(store.runtime.telemetry, "table"), errors:
             left: FragmentMetadata | None = there.delete_rows(mine.tolist())
         if left is not None:
-            yield left.to_json()
+            yield stamp_deletions(store, staged.path, left.to_json())
 
 
 # --- segments -------------------------------------------------------------------------------------------

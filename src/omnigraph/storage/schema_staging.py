@@ -20,6 +20,7 @@ from omnigraph.storage.handles import rewrite_errors
 from omnigraph.storage.physical import physical_schema
 from omnigraph.storage.requests import counted
 from omnigraph.storage.staging import Change, Staged
+from omnigraph.storage.stamping import stamp_fragment
 
 _NO_PARENT = -1
 _TEMPORARY = "__omnigraph_"
@@ -53,7 +54,7 @@ def stage_columns(table: Table, wanted: NewColumns, made: Callable[[Sequence[str
     files: list[str] = []
     if wanted.fills and fragments:
         known = {file.path for fragment in fragments for file in fragment.files}
-        fragments, filled = _filled(table, wanted, lambda fragment: made(_new_files(table, fragment, known)))
+        fragments, filled = _filled(table, wanted, known, made)
         numbers |= filled
         used += [number for some in filled.values() for number in some]
         files = [file for fragment in fragments for file in _new_files(table, fragment, known)]
@@ -118,7 +119,7 @@ def _new_files(table: Table, fragment: FragmentMetadata, known: Collection[str])
 
 
 def _filled(
-    table: Table, wanted: NewColumns, made: Callable[[FragmentMetadata], None]
+    table: Table, wanted: NewColumns, known: Collection[str], made: Callable[[Sequence[str]], None]
 ) -> tuple[list[FragmentMetadata], dict[str, list[int]]]:
     """Every fragment with a file of the filled columns, and the numbers that these have got."""
     dataset = table.handles.open(table.path, table.version)
@@ -139,8 +140,9 @@ def _filled(
     with counted(store.runtime.telemetry, "table"), errors:
         for fragment in dataset.get_fragments():
             metadata, schema_then = fragment.merge_columns(fill, columns=[dataset.schema.names[0]])
-            made(metadata)
-            fragments.append(metadata)
+            made(_new_files(table, metadata, known))
+            stamped = stamp_fragment(store, table.path, metadata.to_json(), made, known)
+            fragments.append(FragmentMetadata.from_json(json.dumps(stamped)))
     assert schema_then is not None  # noqa: S101 - there is a fragment
     columns = _by_column(schema_then)
     return fragments, {name: [_number(one) for one in columns[names[name]]] for name in wanted.fills}

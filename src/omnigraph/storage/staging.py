@@ -22,12 +22,13 @@ from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.addresses import Addresses
-from omnigraph.storage.dataset import Table, is_blob
+from omnigraph.storage.dataset import Table, is_blob, verify
 from omnigraph.storage.handles import rewrite_errors
-from omnigraph.storage.layout import detached_file
+from omnigraph.storage.layout import deletion_file, detached_file
 from omnigraph.storage.lookup import KEYS_AT_ONCE, Located, existing
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.requests import counted, store_errors
+from omnigraph.storage.stamping import stamp_deletions, stamp_fragment
 from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import staged_batches
 
@@ -149,7 +150,7 @@ class Staged:
         data = [f"{self.path}/data/{file['path']}" for fragment in written for file in fragment["files"]]
         placed = [fragment for group in groups for fragment in group["new"]]
         lessened = [*map(json.loads, self.updated), *(one for one in placed if _has_deletions(one))]
-        deletions = [f"{self.path}/{deletion_path(fragment)}" for fragment in lessened]
+        deletions = [f"{self.path}/{deletion_file(fragment)}" for fragment in lessened]
         segments = [json.loads(text) for text in self.indexes]
         indexes = [f"{self.path}/_indices/{one['uuid']}/{file}" for one in segments for file, _ in one["files"]]
         previews = [f"{self.path}/{detached_file(self.preview)}"] if self.preview else []
@@ -336,15 +337,7 @@ def restage(staged: Staged, table: Table) -> Staged:
 
 def deletion_files(table: Table, updated: Sequence[str]) -> list[str]:
     """The deletion files of fragments, as Lance's JSON has them, relative to the root."""
-    return [f"{table.path}/{deletion_path(json.loads(text))}" for text in updated]
-
-
-def deletion_path(fragment: Mapping[str, object]) -> str:
-    """The deletion file of a fragment, relative to its table, by Lance's naming."""
-    file = fragment["deletion_file"]
-    assert isinstance(file, dict)  # noqa: S101 - `updated` holds only fragments with deletions
-    suffix = "arrow" if file["file_type"] == "array" else "bin"
-    return f"_deletions/{fragment['id']}-{file['read_version']}-{file['id']}.{suffix}"
+    return [f"{table.path}/{deletion_file(json.loads(text))}" for text in updated]
 
 
 def _staged(
@@ -403,7 +396,8 @@ def write_rows(table: Table, rows: pa.Table | RowStream, witness: Witness) -> tu
             if failure is not None:
                 raise failure from error  # Lance makes text of what our own code has raised, also of an interrupt
             raise
-    return tuple(json.dumps(fragment.to_json()) for fragment in fragments)
+    stamped = [stamp_fragment(store, table.path, fragment.to_json(), witness.made) for fragment in fragments]
+    return tuple(map(json.dumps, stamped))
 
 
 class _Source:
@@ -568,6 +562,7 @@ def taken_away(table: Table, addresses: Addresses) -> tuple[tuple[str, ...], tup
 
     The fragments with new deletion files, as Lance's JSON, and the numbers of those that lose all rows.
     """
+    verify(table)
     numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
     offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.int64), starts[1:])
     dataset = table.handles.open(table.path, table.version)
@@ -585,7 +580,7 @@ def taken_away(table: Table, addresses: Addresses) -> tuple[tuple[str, ...], tup
                 if metadata is None:
                     removed.append(number)
                 else:
-                    updated.append(json.dumps(metadata.to_json()))
+                    updated.append(json.dumps(stamp_deletions(table.handles.store, table.path, metadata.to_json())))
         except BaseException:
             remove_files(table, deletion_files(table, updated))
             raise

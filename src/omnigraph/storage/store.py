@@ -13,6 +13,7 @@ from omnigraph.storage.durable import flush, flush_above
 from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import ForeignFileError, ObjectInfo, ObjectStore, StoredObject, StoreUnavailableError
 from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.storage.verification import Verifier
 
 INDEX_BYTES = 512 * 1024 * 1024
 METADATA_BYTES = 256 * 1024 * 1024
@@ -52,6 +53,9 @@ class Store:
         self._checked_tables: set[str] = set()
         self.local = _local_objects(location, runtime)
         """The same objects where they are files of this machine, for what only files have."""
+        locate = self.uri if location.is_local else None
+        self.verifier = Verifier(locate, runtime.options.verify, follow_links=runtime.options.follow_links)
+        """What was recorded of files, and which were found to match."""
         self.objects: ObjectStore = CountedObjects(self.local or _remote_objects(location, runtime), runtime)
 
     @property

@@ -6,22 +6,29 @@ the same prepared swap again returns the version that it made, so a lost respons
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 import lance
 import pyarrow as pa
-from lance import LanceDataset, LanceOperation, Transaction
+from lance import LanceDataset, LanceFragment, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import OmnigraphError
+from omnigraph.storage.checksums import checksum_file, checksum_text
 from omnigraph.storage.creating import create_dataset
-from omnigraph.storage.layout import AUDIT, is_detached, version_file, version_hint, version_number
-from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
+from omnigraph.storage.handles import PANIC
+from omnigraph.storage.layout import AUDIT, is_detached, version_file, version_hint, version_note, version_number
+from omnigraph.storage.objects import ForeignFileError, ObjectMissingError, StoreUnavailableError
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_errors, store_failure
+from omnigraph.storage.stamping import stamp_fragment
 from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import NewestVersionDamagedError, SwapLostError, TableMissingError
+from omnigraph.storage.swap_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
+from omnigraph.storage.verification import Mismatch
+from omnigraph.telemetry import log
 
 MAX_LOST_VERSIONS = 1_000
 """A hint that is further ahead of the newest version says nothing: it is damaged itself."""
@@ -69,15 +76,42 @@ class SwapTable:
         fragments = self._dataset.get_fragments()
         if not fragments:
             return self._dataset.schema.empty_table()
-        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
+        with self._reading(fragments[-1]):
             return fragments[-1].to_table()
 
     def sealed(self, index: int, *, last: int | None = None) -> pa.Table:
         """The rows of a sealed fragment, or only the `last` of them; 0 is the oldest."""
         fragment = self._dataset.get_fragments()[:-1][index]
         skipped = 0 if last is None else max(int(fragment.metadata.physical_rows) - last, 0)
-        with counted(self._store.runtime.telemetry, "manifest"), store_errors(f"read {self.path}"):
+        with self._reading(fragment):
             return fragment.to_table(offset=skipped)
+
+    @contextmanager
+    def _reading(self, fragment: LanceFragment) -> Iterator[None]:
+        """Verify the file of a fragment, then turn what reading it raises into our own errors.
+
+        Raises:
+            DamagedError: It does not match its checksum, is gone, or can't be decoded.
+            StoreUnavailableError: The store did not answer.
+        """
+        name = str(fragment.metadata.files[0].path)
+        key = f"{self.path}/data/{name}"
+        try:
+            _raise_mismatch(self._store.verifier.find_data_mismatch(self.path, name))
+            with counted(self._store.runtime.telemetry, "manifest"):
+                yield
+        except OmnigraphError:
+            raise
+        except (OSError, ValueError, RuntimeError, LookupError) as error:
+            is_missing = isinstance(error, FileNotFoundError) or "Not found:" in str(error)
+            # A version that was trimmed lost its own file first.
+            if is_unreachable(error) or (is_missing and not self.is_there()):
+                raise store_failure(f"read {self.path}", error) from error
+            raise DamagedError(key, "it is missing" if is_missing else reason_of(error)) from error
+        except BaseException as error:
+            if type(error).__name__ != PANIC:
+                raise
+            raise DamagedError(key, f"Lance failed over it: {error}") from error
 
     def sealed_name(self, index: int) -> str:
         """What a sealed fragment is called for as long as it exists; no request."""
@@ -136,8 +170,9 @@ class SwapTable:
         return SwapTable(self._store, self.path, made)
 
     def flush(self) -> None:
-        """Make this version's own file durable."""
+        """Make this version's own file durable, and note its checksum beside it."""
         self._store.flush([f"{self.path}/{version_file(self.version)}"])
+        write_note(self._store, self.path, self.version)
 
     def made_at(self) -> datetime:
         """When this version was made, by the store's clock."""
@@ -168,13 +203,20 @@ class SwapTable:
                 max_rows_per_file=10_000_000,
                 storage_options=self._store.lance_options,
             )
-        return fragments
+        stamped = [stamp_fragment(self._store, self.path, fragment.to_json()) for fragment in fragments]
+        return [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in stamped]
+
+
+def _raise_mismatch(mismatch: Mismatch | None) -> None:
+    if mismatch is not None:
+        raise DamagedError(mismatch.key, mismatch.reason)
 
 
 def create_swap_table(store: Store, path: str, head: pa.Table) -> SwapTable:
     """A new table whose first version holds `head`; of several racers one wins, the others get SwapLostError."""
     with counted(store.runtime.telemetry, "manifest"), store_errors(f"create {path}"):
         dataset = create_dataset(store, path, head)
+    write_note(store, path, 1)
     return SwapTable(store, path, dataset)
 
 
@@ -195,6 +237,42 @@ def open_table(store: Store, path: str, version: int | None = None) -> SwapTable
     if newer.version < hint:
         raise NewestVersionDamagedError(path, hint, newer.version, f"its file is that of version {newer.version}")
     return newer
+
+
+def write_note(store: Store, path: str, version: int) -> None:
+    """Note the checksum of a version's file beside it: no version can hold its own, and the next may never come.
+
+    On local disk only. It is not flushed, and it does not matter if it is lost, or that of a writer who was slower
+    stands there instead: a note of another version says nothing.
+    """
+    if store.local is None:
+        return
+    try:
+        _, found = checksum_file(store.uri(f"{path}/{version_file(version)}"))
+        text = f"{version} {found:016x}"
+        store.local.put_derived(version_note(path), [f"{text} {checksum_text(text.encode())}".encode()])
+    except (OSError, StoreUnavailableError) as error:  # the version is there: this must not fail it
+        log.warning("the checksum of version %s of %s was not noted: %s", version, path, error)
+
+
+def matches_note(store: Store, path: str, version: int) -> bool:
+    """Return whether a version's file matches the note of its checksum; so it does when there is no note of it."""
+    if store.local is None:
+        return True
+    try:
+        note = bytes(store.local.get_derived(version_note(path))).decode("ascii").rpartition(" ")
+    except (ObjectMissingError, UnicodeDecodeError):
+        return True
+    number, _, recorded = note[0].partition(" ")
+    if note[2] != checksum_text(note[0].encode()) or number != str(version):
+        return True
+    try:
+        _, found = checksum_file(store.uri(f"{path}/{version_file(version)}"))
+    except FileNotFoundError:
+        return True  # it was trimmed meanwhile
+    except OSError as error:
+        raise store_failure(f"read {path}", error) from error
+    return f"{found:016x}" == recorded
 
 
 def read_hint(store: Store, path: str, newest: int) -> int | None:
@@ -228,6 +306,15 @@ def _open(store: Store, path: str, version: int | None) -> SwapTable:
             if is_missing:
                 raise TableMissingError(path) from None
             raise store_failure(f"open {path}", error) from error
+        except BaseException as error:
+            if type(error).__name__ != PANIC:
+                raise
+            _raise_if_damaged(store, path, version, f"Lance failed over it: {error}")
+            raise DamagedError(path, f"Lance failed over it: {error}") from error
+    if not matches_note(store, path, int(dataset.version)):
+        reason = "it does not match its checksum"
+        _raise_if_damaged(store, path, version, reason)
+        raise DamagedError(f"{path}/{version_file(int(dataset.version))}", reason)
     if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
         _raise_if_damaged(store, path, version, "it is blank")
         raise TableMissingError(path)

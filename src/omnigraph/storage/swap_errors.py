@@ -1,4 +1,4 @@
-"""How a compare-and-swap table can disappoint, for those who may not touch it themselves."""
+"""Errors of compare-and-swap tables, for rooms that may not touch such tables themselves."""
 
 from omnigraph.errors import Kind, OmnigraphError
 
@@ -47,3 +47,17 @@ class NewestVersionDamagedError(OmnigraphError):
             " Older commits are intact:"
             " read one with --snapshot, and run `omnigraph repair` to go back to the newest readable one"
         )
+
+
+class DamagedError(OmnigraphError):
+    """Something that is stored can't be read, although the store answers."""
+
+    kind = Kind.CORRUPT
+    code = "damaged"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place, self.reason = place, reason
+
+    def __str__(self) -> str:
+        return f"{self.place} can't be read ({self.reason}): run `omnigraph check`, which tells what to do"

@@ -14,12 +14,13 @@ from lance.optimize import CompactionTask
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import rewrite_errors
+from omnigraph.storage.dataset import Table, verify
+from omnigraph.storage.handles import Verified, rewrite_errors
 from omnigraph.storage.index_staging import IndexUntrainableError, build_segment
 from omnigraph.storage.requests import counted
 from omnigraph.storage.rewriting import Rewritten
 from omnigraph.storage.staging import Witness, open_files
+from omnigraph.storage.stamping import Announce, stamp_fragment
 
 VECTOR_INDEX = "IVF_FLAT"
 _MOST_PARTITIONS = 4_096
@@ -36,11 +37,15 @@ class SegmentBuild:
     fragments: tuple[int, ...]
 
 
-def compact(table: Table, group: tuple[int, ...], options: UpkeepOptions) -> Rewritten:
+def compact(
+    table: Table, group: tuple[int, ...], options: UpkeepOptions, announce: Announce = lambda _: None
+) -> Rewritten:
     """Write the living rows of these fragments, in their order, into as few new ones as the limits allow."""
     dataset = table.handles.open(table.path, table.version)
     metadata = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
     store = table.handles.store
+    # What is written anew gets a checksum of its own, so damage must be found here or never.
+    verify(table, Verified.WHOLE, only=group)
     task = CompactionTask.from_json(  # type: ignore[attr-defined]  # its stub lacks it
         json.dumps(
             {
@@ -53,7 +58,7 @@ def compact(table: Table, group: tuple[int, ...], options: UpkeepOptions) -> Rew
     errors = rewrite_errors(f"compact {table.path}", table.path, table.version, table.handles.explain)
     with counted(store.runtime.telemetry, "table"), errors:
         done = task.execute(dataset)
-    new = tuple(json.dumps(fragment.to_json()) for fragment in done.new_fragments)
+    new = tuple(json.dumps(stamp_fragment(store, table.path, one.to_json(), announce)) for one in done.new_fragments)
     return Rewritten(tuple(sorted(group)), new)
 
 

@@ -110,6 +110,8 @@ def _commit(handles: Handles, path: str, dataset: LanceDataset, operation: Lance
             storage_options=store.lance_options,
         )
     handles.keep(path, made)
+    # Its files are those of a version that was verified, and some that this process has just written.
+    handles.mark_verified(path, int(made.version), handles.verified(path, int(dataset.version)))
     return int(made.version)
 
 

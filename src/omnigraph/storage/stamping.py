@@ -1,0 +1,96 @@
+"""Give the files of a staged write names that carry their checksums, before any version names them.
+
+Only on local disk: on an object store a file can't be renamed, and its checksum is not known without reading it back.
+Who is to know of a file in case this process dies is told its new name before it gets it.
+"""
+
+import json
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from omnigraph.storage.checksums import (
+    checksum_directory,
+    checksum_file,
+    list_names,
+    mark_read_version,
+    mark_uuid,
+    name_data_file,
+)
+from omnigraph.storage.layout import deletion_file
+from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.store import Store
+
+Fragment = dict[str, Any]
+"""Lance's JSON of a fragment."""
+Announce = Callable[[Sequence[str]], None]
+"""Takes the names, relative to the root, that files are about to get."""
+
+
+def stamp_fragment(
+    store: Store,
+    path: str,
+    fragment: Mapping[str, Any],
+    announce: Announce = lambda _: None,
+    known: Collection[str] = (),
+) -> Fragment:
+    """Rename the data files of a fresh fragment, but for those of the names `known`; return the fragment with them."""
+    described: Fragment = json.loads(json.dumps(fragment))
+    if not store.location.is_local:
+        return described
+    for file in described["files"]:
+        if file["path"] not in known:
+            file["path"] = _stamp_data_file(store, path, str(file["path"]), announce)
+    return described
+
+
+def _stamp_data_file(store: Store, path: str, name: str, announce: Announce) -> str:
+    place = store.uri(f"{path}/data")
+    stem = name.removesuffix(".lance")
+    try:
+        _, found = checksum_file(f"{place}/{name}")
+        has_blobs = os.path.isdir(f"{place}/{stem}")  # noqa: PTH112 - plain strings on this path
+        blobs = checksum_directory(f"{place}/{stem}")[1] if has_blobs else None
+        stamped = name_data_file(name, found, blobs)
+        new_stem = stamped.removesuffix(".lance")
+        inside = list_names(f"{place}/{stem}") if has_blobs else []
+        announce([f"{path}/data/{stamped}", *(f"{path}/data/{new_stem}/{one}" for one in inside)])
+        if has_blobs:
+            os.rename(f"{place}/{stem}", f"{place}/{new_stem}")  # noqa: PTH104 - as above
+        os.rename(f"{place}/{name}", f"{place}/{stamped}")  # noqa: PTH104 - as above
+    except OSError as error:
+        raise StoreUnavailableError(f"name a data file of {path}", str(error)) from error
+    store.verifier.trust([f"{path}/data/{stamped}", f"{path}/data/{new_stem}"])
+    return stamped
+
+
+def stamp_deletions(store: Store, path: str, fragment: Mapping[str, Any]) -> Fragment:
+    """Rename the deletion file of a fragment that has just lost rows; return the fragment with its name."""
+    described: Fragment = json.loads(json.dumps(fragment))
+    if not store.location.is_local:
+        return described
+    before = deletion_file(described)
+    try:
+        _, found = checksum_file(store.uri(f"{path}/{before}"))
+        described["deletion_file"]["read_version"] = mark_read_version(found)
+        after = deletion_file(described)
+        os.rename(store.uri(f"{path}/{before}"), store.uri(f"{path}/{after}"))  # noqa: PTH104 - plain strings
+    except OSError as error:
+        raise StoreUnavailableError(f"name a deletion file of {path}", str(error)) from error
+    store.verifier.trust([f"{path}/{after}"])
+    return described
+
+
+def stamp_segment(store: Store, path: str, uuid: str) -> str:
+    """Rename the directory of a fresh index segment; return the UUID that is its name from now on."""
+    if not store.location.is_local:
+        return uuid
+    place = store.uri(f"{path}/_indices")
+    try:
+        _, found = checksum_directory(f"{place}/{uuid}")
+        stamped = mark_uuid(uuid, found)
+        os.rename(f"{place}/{uuid}", f"{place}/{stamped}")  # noqa: PTH104 - plain strings on this path
+    except OSError as error:
+        raise StoreUnavailableError(f"name an index of {path}", str(error)) from error
+    store.verifier.trust([f"{path}/_indices/{stamped}"])
+    return stamped
