@@ -7,7 +7,16 @@ from pathlib import Path
 import lance
 
 import omnigraph as og
-from omnigraph.storage.layout import AUDIT, DERIVED, MANIFEST, RECOVERY, SCHEMA_COPY, version_key, version_number
+from omnigraph.storage.layout import (
+    AUDIT,
+    DERIVED,
+    MANIFEST,
+    RECOVERY,
+    SCHEMA_COPY,
+    VERSION_NOTE,
+    version_key,
+    version_number,
+)
 from rich_graph import runtime
 
 TYPES = ("P", "N", "Knows")
@@ -15,6 +24,7 @@ NOBODY = "nobody"
 
 UNNEEDED = {
     "version hint": "Lance's note of the newest version, which it compares with what is there",
+    "version note": "the checksum of a manifest's newest version, with one of its own; without it nothing is compared",
     "transaction": "what Lance notes of each version it makes; no read opens it",
     "older manifest version": "a fence against stalled writers; only a repair goes back to it, and reads it whole first",
     "older manifest head": "what such a version says",
@@ -73,6 +83,8 @@ def _kind_by_place(place: str) -> tuple[str, str]:
     parts = place.split("/")
     if parts[-1] == "latest_version_hint.json":
         return "version hint", NOBODY
+    if parts[-1] == VERSION_NOTE:
+        return "version note", NOBODY
     if "_transactions" in parts:
         return "transaction", NOBODY
     if place == SCHEMA_COPY:

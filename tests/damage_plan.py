@@ -1,5 +1,6 @@
 """Which file is damaged how, and what is then done with the graph: few of each for every change, all of them in a soak."""
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -24,6 +25,8 @@ class Planned:
     way: str
     seed: int
     verbs: tuple[str, ...]
+    bit: int | None = None
+    """Of a flip, which bit; None: one that the seed chooses."""
 
 
 def plan_few(files: Sequence[Mapping[str, str]]) -> list[Planned]:
@@ -74,3 +77,16 @@ def _verbs(file: Mapping[str, str], turn: int) -> tuple[str, ...]:
     state = file["needed_by"] if file["needed_by"] in READS else "main"
     also = READS[("side", "old", "main")[turn % 3]][turn % 4]
     return tuple(dict.fromkeys(("check deep", *READS[state], also, OTHERS[turn % len(OTHERS)])))
+
+
+def plan_flips(files: Sequence[Mapping[str, str]], sizes: Mapping[str, int], count: int, seed: int) -> list[Planned]:
+    """Plan flips of single bits: one half spread evenly over all bits, one half over all files."""
+    seeded = random.Random(seed)
+    by_place = {file["place"]: file for file in files}
+    places = list(by_place)
+    chosen = seeded.choices(places, [sizes[place] for place in places], k=count // 2)
+    chosen += seeded.choices(places, k=count - count // 2)
+    return [
+        Planned(place, "flip", seed, _verbs(by_place[place], number), bit=seeded.randrange(8 * sizes[place]))
+        for number, place in enumerate(chosen)
+    ]

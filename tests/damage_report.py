@@ -15,7 +15,7 @@ SHOWN = 25
 
 def run_plan(worker: DamageWorker, plan: Iterable[Planned]) -> list[Case]:
     """Run all cases of a plan."""
-    return [case for one in plan for case in worker.run(one.place, one.way, one.seed, one.verbs)]
+    return [case for one in plan for case in worker.run(one.place, one.way, one.seed, one.verbs, one.bit)]
 
 
 def count_verdicts(request: pytest.FixtureRequest, cases: Sequence[Case]) -> None:

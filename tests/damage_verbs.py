@@ -43,7 +43,17 @@ PLACES = ("nodes/", "edges/", "manifest", "__branches", "node:", "edge:", "_grap
 """What an error names: a file, its table or type, a manifest."""
 WAYS_OUT = ("repair", "omnigraph check", "backup", "put the file back", "make it anew", "delete the branch")
 MOVING = frozenset(
-    ("version hint", "derived", "sidecar", "transaction", "schema copy", "unnamed", "older audit version", "key run")
+    (
+        "version hint",
+        "version note",
+        "derived",
+        "sidecar",
+        "transaction",
+        "schema copy",
+        "unnamed",
+        "older audit version",
+        "key run",
+    )
 )
 """Kinds of files that a write, recovery or cleanup may rewrite or remove."""
 
