@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -156,3 +157,9 @@ def set_up(name: str, pristine: Path, place: Path) -> tuple[Path, Path]:
     (outside / "important.txt").write_text("precious")
     HOSTILE[name](root, outside)
     return root, outside
+
+
+if __name__ == "__main__":  # everything is done with each of the graphs that are named, under the eyes of another
+    for place in map(Path, sys.argv[1:]):
+        call_every_verb(place / "graph", place)
+        serve(place / "graph")
