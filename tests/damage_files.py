@@ -26,7 +26,7 @@ UNNEEDED = {
     "version hint": "Lance's note of the newest version, which it compares with what is there",
     "version note": "the checksum of a manifest's newest version, with one of its own; without it nothing is compared",
     "transaction": "what Lance notes of each version it makes; no read opens it",
-    "older manifest version": "a fence against stalled writers; only a repair goes back to it, and reads it whole first",
+    "older manifest version": "a fence against stalled writers; only a repair goes back to it, reading it first",
     "older manifest head": "what such a version says",
     "older audit version": "what the audit was",
     "key run": "an index of idempotency keys; the journal is read where it does not fit",
@@ -155,5 +155,5 @@ def _files_of(root: Path, table: lance.LanceDataset) -> Iterator[tuple[str, str]
             yield f"deletions {'bitmap' if place.endswith('.bin') else 'array'}", place
     for index in table.describe_indices():
         for segment in index.segments:
-            for file in (root / "_indices" / str(segment.uuid)).iterdir():
-                yield f"index {index.index_type.upper()} {file.name}", file.relative_to(root).as_posix()
+            for part in (root / "_indices" / str(segment.uuid)).iterdir():
+                yield f"index {index.index_type.upper()} {part.name}", part.relative_to(root).as_posix()

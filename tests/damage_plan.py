@@ -1,4 +1,4 @@
-"""Which file is damaged how, and what is then done with the graph: few of each for every change, all of them in a soak."""
+"""Which file is damaged how, and what is then done with the graph: few of each for every change, all in a soak."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence

@@ -257,7 +257,7 @@ def _judge_written(world: World, root: Path, done: tuple[str, ...]) -> Verdict:
     """Compare a graph with the whole one after the same writes."""
     if done not in world.written:
         whole = world.scratch / f"written{len(world.written)}"
-        os.rename(_whole_copy(world), whole)
+        _whole_copy(world).rename(whole)
         for name in done:
             _write(world, whole, WRITES[name])
         world.written[done] = _rows(world, whole)
@@ -403,3 +403,11 @@ VERBS: dict[str, Verb] = {
     "cleanup": clean_up,
     "recover": recover,
 }
+
+
+def run_verb(name: str, world: World, file: GraphFile) -> Verdict:
+    """Run a verb; whatever it raises where no error was looked for counts as raw."""
+    try:
+        return VERBS[name](world, file)
+    except BaseException as error:  # noqa: BLE001 - a panic of Lance is no Exception
+        return Verdict(RAW, f"beside what was judged: {type(error).__name__}: {error}"[:400])

@@ -1,4 +1,4 @@
-"""What becomes of a file: other bytes, or none. Each way is told which other files there are, and a seeded generator."""
+"""What becomes of a file: other bytes, or none. Each way gets the other files, and a seeded generator."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -146,7 +146,7 @@ def _serve(pristine: Path, scratch: Path, settings: dict[str, Any]) -> None:
     from dataclasses import replace
 
     from damage_files import list_files
-    from damage_verbs import VERBS, World
+    from damage_verbs import World, run_verb
     from rich_graph import OPTIONS
 
     out = os.dup(1)
@@ -172,7 +172,7 @@ def _serve(pristine: Path, scratch: Path, settings: dict[str, Any]) -> None:
             about = {"kind": file.kind, "needed_by": file.needed_by}
             say(**about)
             for verb in request["verbs"]:
-                verdict = VERBS[verb](world, file)
+                verdict = run_verb(verb, world, file)
                 say(verb=verb, verdict=verdict.name, detail=verdict.detail, **about)
         for left in scratch.glob("copy*"):
             shutil.rmtree(left)

@@ -57,9 +57,9 @@ def traced_paths(places: Sequence[Path], log: Path, temporary: Path) -> Iterator
     modules = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
     script = Path(__file__).parents[1] / "hostile_graphs.py"
     environment = {**os.environ, "PYTHONPATH": modules, "TMPDIR": str(temporary), "LANCE_LOG": "error"}
+    tracing = [STRACE, "-f", "--seccomp-bpf", "-y", "-qq", "-o", str(log), "-e", f"trace={TRACED}"]
     subprocess.run(
-        [STRACE, "-f", "--seccomp-bpf", "-y", "-qq", "-o", str(log), "-e", f"trace={TRACED}"]
-        + [sys.executable, str(script), *map(str, places)],
+        [*tracing, sys.executable, str(script), *map(str, places)],
         env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
         cwd=temporary,
         check=True,
