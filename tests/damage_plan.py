@@ -75,8 +75,9 @@ def by_group(files: Sequence[Mapping[str, str]]) -> list[list[Mapping[str, str]]
 def _verbs(file: Mapping[str, str], turn: int) -> tuple[str, ...]:
     """Return the verbs for one damage: a deep check, reads of what needs the file, and some that take turns."""
     state = file["needed_by"] if file["needed_by"] in READS else "main"
-    also = READS[("side", "old", "main")[turn % 3]][turn % 4]
-    return tuple(dict.fromkeys(("check deep", *READS[state], also, OTHERS[turn % len(OTHERS)])))
+    also = [READS[other][turn % 4] for other in ("main", "side", "old") if other != state]
+    other = OTHERS[turn // 2 % len(OTHERS)] if turn % 2 else also[turn // 2 % 2]
+    return tuple(dict.fromkeys(("check deep", *READS[state], *also[turn % 2 :], other)))
 
 
 def plan_flips(files: Sequence[Mapping[str, str]], sizes: Mapping[str, int], count: int, seed: int) -> list[Planned]:

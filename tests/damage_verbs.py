@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -14,7 +15,7 @@ from damage_files import NOBODY, GraphFile
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.findings import Finding, Severity
 from omnigraph.options import Options
-from omnigraph.storage.layout import AUDIT, RECOVERY
+from omnigraph.storage.layout import AUDIT, RECOVERY, VERSION_NOTE
 from read_thresholds import as_if_large
 from rich_graph import OPTIONS, QUERIES, READS, STATES, runtime
 
@@ -140,14 +141,18 @@ class World:
         return og.check_graph(str(root), deep=deep, runtime=runtime(self.options)).findings
 
     def copy(self) -> Path:
-        """Copy the graph as it is by hard links: nothing changes a file, but puts another in its place."""
+        """Copy the graph as it is by hard links: nothing changes a file, but puts another in its place.
+
+        Only the note of a manifest's newest version may be written in place.
+        """
         self.copies += 1
         root = self.scratch / f"copy{self.copies}"
         for directory, _, names in os.walk(self.base):
             target = root / Path(directory).relative_to(self.base)
             target.mkdir()
             for name in names:
-                os.link(Path(directory, name), target / name)
+                place = shutil.copy2 if name == VERSION_NOTE else os.link
+                place(Path(directory, name), target / name)
         return root
 
     def _read_all(self, graph: og.Graph, state: str) -> dict[str, Any]:
@@ -379,10 +384,14 @@ def judge_kept(world: World, root: Path, *, may_move: bool = True, nobodys_may_g
         source, target = world.base / file.place, root / file.place
         if not source.exists():
             continue
-        is_same = target.exists() and target.stat().st_ino == source.stat().st_ino
+        is_same = target.exists() and _is_same(source, target)
         if not is_same and source.read_bytes() not in aside:
             gone.append(f"{file.group} {file.place}")
     return Verdict(DESTROYED, "; ".join(gone)[:400]) if gone else Verdict(RIGHT)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.stat().st_ino == other.stat().st_ino or one.read_bytes() == other.read_bytes()
 
 
 Verb = Callable[[World, GraphFile], Verdict]

@@ -41,7 +41,10 @@ class Case:
 
 
 class DamageWorker:
-    """Runs verbs on damaged copies of one graph, in a process of its own."""
+    """Runs verbs on damaged copies of one graph, in a process of its own.
+
+    Its settings are `verify`, as the options have it, and `small_bytes`: larger files count as large.
+    """
 
     def __init__(self, pristine: Path, scratch: Path, settings: dict[str, object] | None = None) -> None:
         self.pristine, self.scratch, self.settings = pristine, scratch, settings or {}
@@ -147,14 +150,19 @@ def _serve(pristine: Path, scratch: Path, settings: dict[str, Any]) -> None:
 
     from damage_files import list_files
     from damage_verbs import World, run_verb
+    from omnigraph.options import Verify
+    from omnigraph.storage import dataset
     from rich_graph import OPTIONS
 
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     base = scratch / "base"
     shutil.copytree(pristine, base)
-    world = World(base, scratch, list_files(base), replace(OPTIONS, **settings))
+    dataset.SMALL_BYTES = settings.get("small_bytes", dataset.SMALL_BYTES)
+    options = replace(OPTIONS, verify=Verify(settings.get("verify", OPTIONS.verify.value)))
+    world = World(base, scratch, list_files(base), options)
     files = {file.place: file for file in world.files}
+    stats = _stats(base)
 
     def say(**line: object) -> None:
         os.write(out, json.dumps(line).encode() + b"\n")
@@ -176,6 +184,12 @@ def _serve(pristine: Path, scratch: Path, settings: dict[str, Any]) -> None:
                 say(verb=verb, verdict=verdict.name, detail=verdict.detail, **about)
         for left in scratch.glob("copy*"):
             shutil.rmtree(left)
+        assert _stats(base) == stats, "a verb has changed the graph, and not a copy of it"
+
+
+def _stats(root: Path) -> dict[str, tuple[int, int, int]]:
+    stats = {str(path): path.stat() for path in root.rglob("*") if path.is_file()}
+    return {path: (one.st_ino, one.st_size, one.st_mtime_ns) for path, one in stats.items()}
 
 
 @contextmanager
