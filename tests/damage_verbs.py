@@ -180,15 +180,22 @@ def read_state(world: World, _: GraphFile, state: str, family: str) -> Verdict:
 
 def _judge_reads(world: World, root: Path, state: str, names: Iterable[str]) -> Verdict:
     expected = world.answers[state]
-    verdicts: list[Verdict] = []
-    opening = judge(lambda: world.open(root).close(), None)
-    if opening.name != RIGHT:
+
+    def read(graph: og.Graph) -> Verdict:
+        verdicts = {name: judge(partial(READS[name], graph, **STATES[state]), expected[name]) for name in names}
+        return worst([replace(verdict, detail=f"{name}: {verdict.detail}") for name, verdict in verdicts.items()])
+
+    return judge_opened(world, root, read)
+
+
+def judge_opened(world: World, root: Path, use: Callable[[og.Graph], Verdict], *, read_only: bool = True) -> Verdict:
+    """Open a graph and use it; that it can't be opened is a verdict too."""
+    opened: list[og.Graph] = []
+    opening = judge(lambda: opened.append(world.open(root, read_only=read_only)), None)
+    if not opened:
         return opening
-    with world.open(root) as graph:
-        for name in names:
-            verdict = judge(partial(READS[name], graph, **STATES[state]), expected[name])
-            verdicts.append(replace(verdict, detail=f"{name}: {verdict.detail}"))
-    return worst(verdicts)
+    with opened[0] as graph:
+        return use(graph)
 
 
 def read_large(world: World, _: GraphFile) -> Verdict:
@@ -199,13 +206,13 @@ def read_large(world: World, _: GraphFile) -> Verdict:
 
 def read_past_commits(world: World, _: GraphFile) -> Verdict:
     """Read earlier commits of both branches."""
-    opening = judge(lambda: world.open(world.base).close(), None)
-    if opening.name != RIGHT:
-        return opening
-    with world.open(world.base) as graph:
+
+    def read(graph: og.Graph) -> Verdict:
         return worst(
             [judge(partial(read_past, graph, commit, branch), said) for commit, (branch, said) in world.past.items()]
         )
+
+    return judge_opened(world, world.base, read)
 
 
 # --- checking ----------------------------------------------------------------------------------------------
@@ -244,13 +251,16 @@ def names(finding: Finding, file: GraphFile) -> bool:
 def write(world: World, file: GraphFile) -> Verdict:
     """Write to the damaged table, to another and to a branch; once the file is back, all is as it should be."""
     root = world.copy()
-    verdicts: dict[str, Verdict] = {}
-    for name, change in WRITES.items():
-        verdicts[name] = judge(partial(_write, world, root, change), None)
-    done = tuple(name for name, verdict in verdicts.items() if verdict.name == RIGHT)
-    refused = worst([replace(verdict, detail=f"{name}: {verdict.detail}") for name, verdict in verdicts.items()])
+    done: list[str] = []
+
+    def change(graph: og.Graph) -> Verdict:
+        verdicts = {name: judge(partial(write, graph), None) for name, write in WRITES.items()}
+        done.extend(name for name, verdict in verdicts.items() if verdict.name == RIGHT)
+        return worst([replace(verdict, detail=f"{name}: {verdict.detail}") for name, verdict in verdicts.items()])
+
+    refused = judge_opened(world, root, change, read_only=False)
     put_back(world, root, file)
-    return worst([refused, _judge_written(world, root, done)])
+    return worst([refused, _judge_written(world, root, tuple(done))])
 
 
 def _write(world: World, root: Path, change: Callable[[og.Graph], object]) -> None:

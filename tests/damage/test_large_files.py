@@ -47,13 +47,11 @@ def count_silent(request: pytest.FixtureRequest, flipped: list[list[Case]]) -> N
     """Tell the summary of the run how many flips changed an answer without an error."""
     silent = sum(any(case.verdict == WRONG for case in cases) for cases in flipped)
     reads = Counter(case.verdict for cases in flipped for case in cases if " of " in case.verb)
-    request.node.user_properties.append(
-        (
-            "silent flips",
-            f"rows and blobs as if too large to verify: {silent} flips of {len(flipped)} changed an answer silently;"
-            f" of {reads.total()} reads {reads[WRONG]} were wrong, {reads[ERROR]} errors, {reads[RIGHT]} right",
-        )
+    told = (
+        f"rows and blobs as if too large to verify: {silent} flips of {len(flipped)} changed an answer silently;"
+        f" of {reads.total()} reads {reads[WRONG]} were wrong, {reads[ERROR]} errors, {reads[RIGHT]} right"
     )
+    request.node.user_properties.append(("silent flips", told))
 
 
 def test_only_reads_of_large_files_answer_wrongly(unverified: DamageWorker, request: pytest.FixtureRequest) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from damage_plan import plan_all, plan_flips
 from damage_report import count_verdicts, failures, run_plan, show
 from damage_verbs import WRONG
-from damage_worker import DamageWorker
+from damage_worker import Case, DamageWorker
 from rich_graph import build
 
 pytestmark = pytest.mark.soak
@@ -32,15 +33,18 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "graph"
 
 
+@contextmanager
 def worker_on(graph: Path, mode: str) -> Iterator[DamageWorker]:
     worker = DamageWorker(graph, graph.parent, MODES[mode])
-    yield worker
-    worker.close()
+    try:
+        yield worker
+    finally:
+        worker.close()
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_file_in_every_way(part: int, graph: Path, request: pytest.FixtureRequest) -> None:
-    for worker in worker_on(graph, "small"):
+    with worker_on(graph, "small") as worker:
         cases = run_plan(worker, list(plan_all(worker.files(), SEED))[part::PARTS])
 
     count_verdicts(request, cases)
@@ -52,8 +56,8 @@ def test_flips_of_single_bits(mode: str, part: int, tmp_path: Path, request: pyt
     graph = tmp_path / "graph"
     build(graph, indexed=part % 4 == 3)
     silent = 0
-    cases = []
-    for worker in worker_on(graph, mode):
+    cases: list[Case] = []
+    with worker_on(graph, mode) as worker:
         files = worker.files()
         sizes = {file["place"]: (graph / file["place"]).stat().st_size for file in files}
         for flip in plan_flips(files, sizes, FLIPS, 1_000 * SEED + part):
