@@ -53,7 +53,8 @@ class Store:
         self._checked_tables: set[str] = set()
         self.local = _local_objects(location, runtime)
         """The same objects where they are files of this machine, for what only files have."""
-        locate = self.uri if location.is_local else None
+        # Not a method of this object: nothing that a store holds may hold it, or both would stay for a while.
+        locate = (lambda key: location.child(key).uri) if location.is_local else None
         self.verifier = Verifier(locate, runtime.options.verify, follow_links=runtime.options.follow_links)
         """What was recorded of files, and which were found to match."""
         self.objects: ObjectStore = CountedObjects(self.local or _remote_objects(location, runtime), runtime)

@@ -78,42 +78,15 @@ class SwapTable:
         fragments = self._dataset.get_fragments()
         if not fragments:
             return self._dataset.schema.empty_table()
-        with self._reading(fragments[-1]):
+        with _reading(self, fragments[-1]):
             return fragments[-1].to_table()
 
     def sealed(self, index: int, *, last: int | None = None) -> pa.Table:
         """The rows of a sealed fragment, or only the `last` of them; 0 is the oldest."""
         fragment = self._dataset.get_fragments()[:-1][index]
         skipped = 0 if last is None else max(int(fragment.metadata.physical_rows) - last, 0)
-        with self._reading(fragment):
+        with _reading(self, fragment):
             return fragment.to_table(offset=skipped)
-
-    @contextmanager
-    def _reading(self, fragment: LanceFragment) -> Iterator[None]:
-        """Verify the file of a fragment, then turn what reading it raises into our own errors.
-
-        Raises:
-            DamagedError: It does not match its checksum, is gone, or can't be decoded.
-            StoreUnavailableError: The store did not answer.
-        """
-        name = str(fragment.metadata.files[0].path)
-        key = f"{self.path}/data/{name}"
-        try:
-            _raise_mismatch(self._store.verifier.find_data_mismatch(self.path, name))
-            with counted(self._store.runtime.telemetry, "manifest"):
-                yield
-        except OmnigraphError:
-            raise
-        except (OSError, ValueError, RuntimeError, LookupError) as error:
-            is_missing = isinstance(error, FileNotFoundError) or "Not found:" in str(error)
-            # A version that was trimmed lost its own file first.
-            if is_unreachable(error) or (is_missing and not self.is_there()):
-                raise store_failure(f"read {self.path}", error) from error
-            raise DamagedError(key, "it is missing" if is_missing else reason_of(error)) from error
-        except BaseException as error:
-            if type(error).__name__ != PANIC:
-                raise
-            raise DamagedError(key, f"Lance failed over it: {error}") from error
 
     def sealed_name(self, index: int) -> str:
         """What a sealed fragment is called for as long as it exists; no request."""
@@ -207,6 +180,34 @@ class SwapTable:
             )
         stamped = [stamp_fragment(self._store, self.path, fragment.to_json()) for fragment in fragments]
         return [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in stamped]
+
+
+@contextmanager
+def _reading(table: SwapTable, fragment: LanceFragment) -> Iterator[None]:
+    """Verify the file of a fragment, then turn what reading it raises into our own errors.
+
+    Raises:
+        DamagedError: It does not match its checksum, is gone, or can't be decoded.
+        StoreUnavailableError: The store did not answer.
+    """
+    name = str(fragment.metadata.files[0].path)
+    key = f"{table.path}/data/{name}"
+    try:
+        _raise_mismatch(table.store.verifier.find_data_mismatch(table.path, name))
+        with counted(table.store.runtime.telemetry, "manifest"):
+            yield
+    except OmnigraphError:
+        raise
+    except (OSError, ValueError, RuntimeError, LookupError) as error:
+        is_missing = isinstance(error, FileNotFoundError) or "Not found:" in str(error)
+        # A version that was trimmed lost its own file first.
+        if is_unreachable(error) or (is_missing and not table.is_there()):
+            raise store_failure(f"read {table.path}", error) from error
+        raise DamagedError(key, "it is missing" if is_missing else reason_of(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        raise DamagedError(key, f"Lance failed over it: {error}") from error
 
 
 def _raise_mismatch(mismatch: Mismatch | None) -> None:
