@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from damage_files import UNNEEDED
@@ -70,6 +70,15 @@ def by_group(files: Sequence[Mapping[str, str]]) -> list[list[Mapping[str, str]]
     for file in files:
         groups.setdefault((file["kind"], file["needed_by"]), []).append(file)
     return list(groups.values())
+
+
+def plan_changes(files: Sequence[Mapping[str, str]], sizes: Mapping[str, int], count: int, seed: int) -> list[Planned]:
+    """Plan flips with verbs that read rows in order to write them: none may write damage anew as if it were whole."""
+    verbs = ("write", "merge", "optimize", "clone")
+    return [
+        replace(flip, verbs=(verbs[number % len(verbs)],))
+        for number, flip in enumerate(plan_flips(files, sizes, count, seed))
+    ]
 
 
 def _verbs(file: Mapping[str, str], turn: int) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ BAD = (RIGHT, FOUND, ERROR, VAGUE, MISSED, WRONG, WORSE, DESTROYED, RAW)
 
 WRITES: dict[str, Callable[[og.Graph], object]] = {
     "insert": lambda graph: graph.mutate('query q() { insert P { name: "z", age: 9 } }'),
-    "update": lambda graph: graph.mutate('query q() { update P set { age: 77 } where name = "d" }'),
+    "update": lambda graph: graph.mutate('query q() { update P set { age: 77 } where name = "k" }'),
     "delete": lambda graph: graph.mutate('query q() { delete P where name = "f" }'),
     "insert elsewhere": lambda graph: graph.mutate("query q() { insert N { number: 9999 } }"),
     "insert on side": lambda graph: graph.mutate("query q() { insert N { number: 9998 } }", branch="side"),
@@ -134,7 +134,8 @@ class World:
 
     def open(self, root: Path, *, read_only: bool = True) -> og.Graph:
         """Open a graph anew."""
-        return og.open_graph(str(root), read_only=read_only, runtime=runtime(self.options))
+        upkeep = replace(self.options.upkeep, index_rows=1_000_000)  # an optimize compacts, and builds no index
+        return og.open_graph(str(root), read_only=read_only, runtime=runtime(replace(self.options, upkeep=upkeep)))
 
     def check(self, root: Path, *, deep: bool) -> Sequence[Finding]:
         """Return the findings of a check."""
@@ -263,6 +264,60 @@ def write(world: World, file: GraphFile) -> Verdict:
     return worst([refused, _judge_written(world, root, tuple(done))])
 
 
+def merge(world: World, file: GraphFile) -> Verdict:
+    """Merge the branch; once the file is back, all is as it should be."""
+    return _judge_change(world, file, "merge")
+
+
+def optimize(world: World, file: GraphFile) -> Verdict:
+    """Compact every table; once the file is back, every row is as it was: no damage was written anew as if whole."""
+    return _judge_change(world, file, "optimize")
+
+
+def _judge_change(world: World, file: GraphFile, name: str) -> Verdict:
+    root = world.copy()
+    done = judge_opened(world, root, lambda graph: judge(partial(CHANGES[name], graph), None), read_only=False)
+    put_back(world, root, file)
+    return worst([done, _judge_written(world, root, (name,) if done.name == RIGHT else ())])
+
+
+def clone(world: World, _: GraphFile) -> Verdict:
+    """Clone the graph: it fails, or the clone is whole."""
+    source, target = world.copy(), world.scratch / f"copy{world.copies}-clone"
+    copied: list[object] = []
+
+    def copy() -> None:
+        copied.append(og.clone_graph(str(source), str(target), runtime=runtime(world.options)))
+
+    cloning = judge(copy, None)
+    if not copied:
+        return cloning
+    reads = [_judge_reads(world, target, state, ("scan", "edge", "numbers", "blobs")) for state in STATES]
+    findings = [key_of(one) for one in world.check(target, deep=True) if one.severity is Severity.ERROR]
+    return worst([*reads, Verdict(WORSE, f"{findings}"[:400]) if findings else Verdict(RIGHT)])
+
+
+def _optimize(graph: og.Graph) -> None:
+    """Compact what can be; a table that fails is reported, and the first such report is raised again."""
+    for table in graph.optimize().tables:
+        if table.error is not None:
+            raise TableFailedError(table.error)
+
+
+class TableFailedError(OmnigraphError):
+    """What maintenance says of a table that it could not work on, as an error."""
+
+    kind = Kind.CORRUPT
+    code = "table_failed"
+
+
+CHANGES: dict[str, Callable[[og.Graph], object]] = {
+    **WRITES,
+    "merge": lambda graph: graph.merge("side"),
+    "optimize": _optimize,
+}
+
+
 def _write(world: World, root: Path, change: Callable[[og.Graph], object]) -> None:
     with world.open(root, read_only=False) as graph:
         change(graph)
@@ -274,7 +329,7 @@ def _judge_written(world: World, root: Path, done: tuple[str, ...]) -> Verdict:
         whole = world.scratch / f"written{len(world.written)}"
         _whole_copy(world).rename(whole)
         for name in done:
-            _write(world, whole, WRITES[name])
+            _write(world, whole, CHANGES[name])
         world.written[done] = _rows(world, whole)
     verdict = judge(partial(_rows, world, root), world.written[done])
     if verdict.name != RIGHT:
@@ -290,7 +345,7 @@ def _rows(world: World, root: Path) -> dict[str, Any]:
             for state in STATES
             for name in ("scan", "edge", "numbers", "blobs")
         }
-        answers["commits"] = len(graph.commits())
+        answers["commits"] = sum(commit.operation != "optimize" for commit in graph.commits())
         return answers
 
 
@@ -416,6 +471,9 @@ VERBS: dict[str, Verb] = {
     "check": check,
     "check deep": check_deep,
     "write": write,
+    "merge": merge,
+    "optimize": optimize,
+    "clone": clone,
     "repair preview": preview_repair,
     "repair": repair,
     "repair force": force_repair,
