@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError, TagMissingError, TagOutcomeUnknownError
     from omnigraph.config.environment import BadVariableError
-    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph
+    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
     from omnigraph.engine.budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.bulk.incoming import LoadMode
     from omnigraph.engine.bulk.refusals import LoadError
@@ -74,6 +74,13 @@ if TYPE_CHECKING:
     from omnigraph.ops.session import ReadOnlyError
     from omnigraph.ops.table import TypeMissingError
     from omnigraph.ops.tag import Tag
+    from omnigraph.ops.verify import (
+        CommitAlteredError,
+        DigestUnknownError,
+        FilesDamagedError,
+        HistoryUnrecordedError,
+        VerifyResult,
+    )
     from omnigraph.options import Durability, Options
     from omnigraph.places import BadPlaceError
     from omnigraph.policy import Action, Actor, DeniedError
@@ -117,6 +124,7 @@ __all__ = [
     "CloneBusyError",
     "CloneResult",
     "Commit",
+    "CommitAlteredError",
     "CommitCollectedError",
     "CommitMissingError",
     "CommitPage",
@@ -125,6 +133,7 @@ __all__ = [
     "DataDroppedError",
     "DeniedError",
     "Diff",
+    "DigestUnknownError",
     "Durability",
     "EntityHistory",
     "EntityMissingError",
@@ -133,8 +142,10 @@ __all__ = [
     "ExportTargetError",
     "Exported",
     "FencedError",
+    "FilesDamagedError",
     "FormatRefusedError",
     "Graph",
+    "HistoryUnrecordedError",
     "KeyReusedError",
     "Kind",
     "LibraryMissingError",
@@ -194,6 +205,7 @@ __all__ = [
     "TypeKindError",
     "TypeMissingError",
     "UnfinishedCloneError",
+    "VerifyResult",
     "__version__",
     "check_graph",
     "check_server",
@@ -204,6 +216,7 @@ __all__ = [
     "repair_graph",
     "serve",
     "serve_mcp",
+    "verify_graph",
 ]
 
 __version__ = "0.1.0"
@@ -214,6 +227,13 @@ _HOMES = {
     "commit.tag_errors": ("BadTagNameError", "TagExistsError", "TagMissingError", "TagOutcomeUnknownError"),
     "ops.cleanup": ("CleanupResult",),
     "ops.tag": ("Tag",),
+    "ops.verify": (
+        "CommitAlteredError",
+        "DigestUnknownError",
+        "FilesDamagedError",
+        "HistoryUnrecordedError",
+        "VerifyResult",
+    ),
     "commit.ancestry": ("MergeBaseGoneError",),
     "commit.branch_errors": (
         "BadBranchNameError",
@@ -233,7 +253,7 @@ _HOMES = {
     "commit.repeats": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
-    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph"),
+    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
     "engine.writing.violations": ("ConstraintError",),
     "engine.bulk.incoming": ("LoadMode",),
     "engine.bulk.refusals": ("LoadError",),

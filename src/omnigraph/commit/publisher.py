@@ -15,6 +15,7 @@ from msgspec import structs
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.digests import add_digest
 from omnigraph.commit.floor import TooSlowError, require_base, require_source, require_staged
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
@@ -181,6 +182,7 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
         changes=tuple(_first_change(pin) for pin in pins.values()),
         schema_after=schema.id,
     )
+    commit = add_digest(commit, None, schema)
     manifest = Manifest(schema=schema, tables=records, pins=pins, head=commit.id, commits=(commit,))
     log = create_log(store, manifest)
     faults.reach("init.manifest")
@@ -433,6 +435,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         summary=plan.summary,
         purged=plan.purged,
     )
+    commit = add_digest(commit, snapshot.commit, plan.schema or old.schema)
     hidden = {**old.dropped, **{key: pin for key, pin in dropped.items() if key not in purged}}
     return replace(
         old,

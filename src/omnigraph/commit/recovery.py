@@ -16,6 +16,7 @@ from omnigraph.clock import instant_text
 from omnigraph.commit.audit import AuditRow, record
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.checked_json import encode_checked
+from omnigraph.commit.digests import add_digest
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.notes import clear, stray_operations, sweep
 from omnigraph.commit.records import MAIN, Commit
@@ -254,7 +255,7 @@ def _bump(branch: ManifestLog, item: FoundSidecar) -> Commit | None:
 
 def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
     runtime = branch.store.runtime
-    return Commit(
+    commit = Commit(
         id=runtime.ids.ulid(),
         parent=head.snapshot.commit.id,
         seq=head.snapshot.commit.seq + 1,
@@ -265,6 +266,7 @@ def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
         message=message,
         manifest_version=head.snapshot.manifest_version + 1,
     )
+    return add_digest(commit, head.snapshot.commit, head.snapshot.manifest.schema)
 
 
 def _reclaim(store: Store, item: FoundSidecar) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
 from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
 from omnigraph.commit.going_back import asides, unfinished
 from omnigraph.commit.manifest import ManifestCorruptError
@@ -49,6 +50,11 @@ class Manifests:
     commits: int = 0
     is_whole: bool = True
     """Whether every manifest of the graph could be read, with its history: only then is it known what is unused."""
+    schemas: SchemaRecords = field(default_factory=SchemaRecords)
+    fork_points: dict[str, Commit | None] = field(default_factory=dict)
+    """By its id, each commit that a branch was taken from, as the journal has it that it was made in."""
+    copies: list[tuple[ManifestLook, Commit]] = field(default_factory=list)
+    """The same commits as the journals of those branches have them."""
 
 
 def check_manifests(session: Session, branch: str | None) -> Manifests:
@@ -78,11 +84,14 @@ def check_manifests(session: Session, branch: str | None) -> Manifests:
     chosen = [look for look in (main, *_branch_looks(store, register, found, branch)) if branch in (None, look.branch)]
     tagged = {tag.commit_id for tag in main.head.snapshot.manifest.tags.values()}
     aside = asides(store)
+    forks = (look.head.snapshot.manifest.fork for look in chosen if look.head is not None)
+    found.fork_points |= {fork.commit_id: None for fork in forks if fork is not None}
     for look in chosen:
         if look.head is not None:
             found.findings += _unfinished(aside, look)
             tagged -= _check_journal(store, look, look.head, tagged, found)
             found.states.append(_state(session, look, look.head, found))
+    _check_copies(found)
     if branch is None:
         _check_tags(main.head.snapshot.manifest, tagged, found)
         found.findings += _unregistered(store, register)
@@ -183,14 +192,24 @@ def _mismatch(record: BranchRecord, look: ManifestLook) -> Iterator[Finding]:
 def _check_journal(store: Store, look: ManifestLook, head: Head, wanted: set[str], found: Manifests) -> set[str]:
     """Read a branch's own commits back to where it began; which of the wanted are among them."""
     met: set[str] = set()
-    fold = _Fold(head.snapshot.manifest)
+    fold = HistoryFold(head.snapshot.manifest)
+    chain = DigestChain(head.snapshot.manifest, found.schemas)
     fork = head.snapshot.manifest.fork
     try:
-        for commit in own_commits(head, store):
-            found.commits += fork is None or commit.seq > fork.seq
+        for commit in own_commits(head, store, found.schemas.add):
+            is_own = fork is None or commit.seq > fork.seq
+            found.commits += is_own
             met |= {commit.id} & wanted
+            if not is_own:
+                found.copies.append((look, commit))
+            elif commit.id in found.fork_points:
+                found.fork_points[commit.id] = commit
+            found.findings += _altered(look, chain.add(commit))
             fold.undo(commit)
+        fold.finish()
+        found.findings += _altered(look, chain.finish())
     except (DamagedError, ManifestCorruptError) as error:
+        found.findings += _altered(look, chain.finish())
         found.is_whole = False
         place = error.place if isinstance(error, DamagedError) else look.path
         found.findings.append(
@@ -206,32 +225,67 @@ def _check_journal(store: Store, look: ManifestLook, head: Head, wanted: set[str
     return met
 
 
-class _Fold:
+def _altered(look: ManifestLook, commits: Iterable[AlteredCommit]) -> Iterator[Finding]:
+    for one in commits:
+        message = f"commit {one.commit.id} of `{look.branch}` was altered: {one.reason}"
+        yield Finding(
+            code="commit_altered", thing=look.branch, place=look.path, message=message, branches=(look.branch,)
+        )
+
+
+def _check_copies(found: Manifests) -> None:
+    """Compare what branches have copies of: the commits that they were taken from, and schemas."""
+    for look, copy in found.copies:
+        original = found.fork_points.get(copy.id)
+        if original is not None and original != copy:
+            reason = "the branch has another copy of it than the journal in which it was made"
+            found.findings += _altered(look, [AlteredCommit(copy, reason)])
+    for schema_id in found.schemas.find_altered():
+        message = f"the schema {schema_id} is not the same in the manifests of all branches"
+        found.findings.append(Finding(code="schema_unreadable", thing=schema_id, place=MANIFEST, message=message))
+
+
+class HistoryFold:
     """The pins and the schema of a state, undone commit by commit: each must lead to what was there after it."""
 
     def __init__(self, manifest: Manifest) -> None:
+        self._fault: str | None = None
         self._pins = {key: str(pin.version) for key, pin in manifest.pins.items()}
         self._schema: str | None = manifest.schema.id
 
     def undo(self, commit: Commit) -> None:
+        """Take back what a commit did, unless it or a newer one did not lead to what was there after it."""
+        if self._fault is not None:
+            return
         for change in commit.changes:
             if change.after != self._pins.get(change.table_key):
                 there = self._pins.get(change.table_key, "no version")
-                raise ManifestCorruptError(
+                self._fault = (
                     f"commit `{commit.id}` left {change.table_key} at {change.after or 'no version'}, and what follows"
                     f" it found {there}"
                 )
+                return
             if change.before is None:
                 self._pins.pop(change.table_key, None)
             else:
                 self._pins[change.table_key] = change.before
         if commit.schema_after is not None:
             if commit.schema_after != self._schema:
-                raise ManifestCorruptError(
+                self._fault = (
                     f"commit `{commit.id}` accepted the schema {commit.schema_after}, and what follows it found"
                     f" {self._schema}"
                 )
+                return
             self._schema = commit.schema_before
+
+    def finish(self) -> None:
+        """Check that every commit that was undone led to what was there after it.
+
+        Raises:
+            ManifestCorruptError: The newest that did not.
+        """
+        if self._fault is not None:
+            raise ManifestCorruptError(self._fault)
 
 
 def _check_tags(manifest: Manifest, missed: set[str], found: Manifests) -> None:

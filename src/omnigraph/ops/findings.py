@@ -57,6 +57,11 @@ CODES: dict[str, Code] = {
         "a part of the history can't be read, or contradicts itself; the present is not touched by that",
         "put the file back from a backup; or run `omnigraph repair`, which shows where the history can begin instead",
     ),
+    "commit_altered": Code(
+        Severity.ERROR,
+        "a commit does not match its digest: its row was changed after it was made, or its schema was",
+        "put `__manifest` or the branch's manifest back from a backup whose `omnigraph verify` succeeds",
+    ),
     "branch_mismatch": Code(
         Severity.ERROR,
         "main's register and a branch's own manifest contradict each other",

@@ -188,6 +188,7 @@ class SnapshotAnswer(msgspec.Struct, kw_only=True):
     branch: str
     commit_id: str
     at: str
+    digest: str | None
     manifest_version: int
     internal_schema_version: int
     schema_id: str
@@ -238,6 +239,7 @@ class CommitAnswer(msgspec.Struct, kw_only=True):
     at: str
     operation: str
     message: str | None
+    digest: str | None
     changes: list[dict[str, Any]]
 
 
