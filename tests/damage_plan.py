@@ -37,7 +37,7 @@ def plan_few(files: Sequence[Mapping[str, str]]) -> list[Planned]:
         for group in by_group(files)
         if not group[0]["kind"].startswith("index ")
         for way in (UNNEEDED_WAYS if group[0]["kind"] in UNNEEDED else WAYS)
-        for seed in range(3 if way == "flip" else 1)
+        for seed in range(2 if way == "flip" else 1)
     ]
 
 
