@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import msgspec
 import pyarrow as pa
 
 from omnigraph.commit.manifest import SCHEMA as MANIFEST_SCHEMA
+from omnigraph.commit.manifest import digest_rows
+from omnigraph.commit.records import Integrity
 from omnigraph.storage.layout import MANIFEST
 
 Metadata = dict[str, Any]
@@ -17,10 +20,16 @@ Row = dict[str, Any]
 
 
 def rewrite_rows(root: Path, change: Callable[[Row], Row], path: str = MANIFEST) -> None:
-    """Write a manifest anew, with each row changed; all of it must be in its head."""
+    """Write a manifest anew, with each row changed; all of it must be in its head.
+
+    Its digest of itself is made anew too: whoever changes rows on purpose can do that.
+    """
     uri = str(root / path)
     (fragment,) = lance.dataset(uri).get_fragments()
     rows = [change(row) for row in fragment.to_table().to_pylist()]
+    if rows[-1]["object_type"] == "integrity":
+        integrity = Integrity(version=1, rows=digest_rows(rows[:-1]))
+        rows[-1]["metadata"] = msgspec.json.encode(integrity).decode()
     shutil.rmtree(uri)
     lance.write_dataset(pa.Table.from_pylist(rows, MANIFEST_SCHEMA), uri, data_storage_version="2.2")
 
@@ -44,7 +53,7 @@ def strip_digests(root: Path) -> None:
     """Make the rows of commits those of a release that knew no digests."""
 
     def strip(one: Metadata) -> Metadata:
-        merged = one["merged_from"]
+        merged = one.get("merged_from")
         without = None if merged is None else {name: value for name, value in merged.items() if name != "digest"}
         return {**{name: value for name, value in one.items() if name != "digest"}, "merged_from": without}
 

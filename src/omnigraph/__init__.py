@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.commit.floor import CommitCollectedError, TooSlowError
     from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
+    from omnigraph.commit.marks import ManifestRolledBackError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
     from omnigraph.commit.refs import CommitMissingError
     from omnigraph.commit.repeats import KeyReusedError
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
     from omnigraph.storage.handles import PinUnreadableError
-    from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+    from omnigraph.storage.objects import StoreDeniedError, StoreFullError, StoreUnavailableError
     from omnigraph.storage.swap_errors import NewestVersionDamagedError
     from omnigraph.storage.uri import BadUriError
 
@@ -153,6 +154,7 @@ __all__ = [
     "LoadMode",
     "LoadResult",
     "ManifestCorruptError",
+    "ManifestRolledBackError",
     "MergeBaseDroppedError",
     "MergeBaseGoneError",
     "MergeConflictsError",
@@ -194,6 +196,7 @@ __all__ = [
     "SnapshotCollectedError",
     "SourceError",
     "StoreDeniedError",
+    "StoreFullError",
     "StoreUnavailableError",
     "TableOutcome",
     "Tag",
@@ -247,6 +250,7 @@ _HOMES = {
     "commit.collected": ("SnapshotCollectedError",),
     "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
+    "commit.marks": ("ManifestRolledBackError",),
     "commit.conflict": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
     "commit.refs": ("CommitMissingError",),
@@ -298,7 +302,7 @@ _HOMES = {
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.handles": ("PinUnreadableError",),
-    "storage.objects": ("StoreDeniedError", "StoreUnavailableError"),
+    "storage.objects": ("StoreDeniedError", "StoreFullError", "StoreUnavailableError"),
     "storage.swap_errors": ("NewestVersionDamagedError",),
     "storage.uri": ("BadUriError",),
 }

@@ -31,6 +31,8 @@ class ManifestFaultKind(Enum):
     """Its newest version can't be read, or the rows of it."""
     CONTENT = "content"
     """Its newest version can be read, and contradicts itself."""
+    ROLLED_BACK = "rolled_back"
+    """Its newest versions are gone, and only something else tells that they were there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
@@ -9,6 +10,7 @@ from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLo
 from omnigraph.commit.going_back import asides, unfinished
 from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, NotAGraphError
+from omnigraph.commit.marks import Mark, find_lost, find_marks, find_merge_marks
 from omnigraph.commit.records import MAIN, BranchRecord, Commit, Manifest
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.suggest import closest
@@ -86,15 +88,20 @@ def check_manifests(session: Session, branch: str | None) -> Manifests:
     aside = asides(store)
     forks = (look.head.snapshot.manifest.fork for look in chosen if look.head is not None)
     found.fork_points |= {fork.commit_id: None for fork in forks if fork is not None}
+    marks: list[Mark] = []
     for look in chosen:
         if look.head is not None:
             found.findings += _unfinished(aside, look)
-            tagged -= _check_journal(store, look, look.head, tagged, found)
+            tagged -= _check_journal(store, look, look.head, tagged, found, marks)
             found.states.append(_state(session, look, look.head, found))
     _check_copies(found)
+    unregistered = find_unregistered(store, register) if branch is None else []
+    marks += find_marks_of((main, *chosen), unregistered)
+    lost = find_lost_of(store, marks, (main, *chosen))
+    found.findings += map(tell_lost, lost)
     if branch is None:
-        _check_tags(main.head.snapshot.manifest, tagged, found)
-        found.findings += _unregistered(store, register)
+        _check_tags(main.head.snapshot.manifest, tagged - {mark.commit_id for mark in lost}, found)
+        found.findings += _unregistered(unregistered)
         found.findings += _schema_copy(store, main.head.snapshot.manifest)
     return found
 
@@ -189,8 +196,37 @@ def _mismatch(record: BranchRecord, look: ManifestLook) -> Iterator[Finding]:
 # --- history ---------------------------------------------------------------------------------------------
 
 
-def _check_journal(store: Store, look: ManifestLook, head: Head, wanted: set[str], found: Manifests) -> set[str]:
-    """Read a branch's own commits back to where it began; which of the wanted are among them."""
+def find_marks_of(looks: Iterable[ManifestLook], unregistered: Iterable[ManifestLook]) -> Iterator[Mark]:
+    """Find what manifests themselves name; what was merged is in their journals."""
+    for look in {look.path: look for look in looks}.values():
+        if look.head is not None:
+            yield from find_marks(look.head.snapshot.manifest)
+    for look in unregistered:
+        if look.head is not None:
+            yield from find_marks(look.head.snapshot.manifest, f"the manifest `{look.path}`, which no branch has,")
+
+
+def find_lost_of(store: Store, marks: Iterable[Mark], looks: Iterable[ManifestLook]) -> list[Mark]:
+    """Find the marks whose commits some manifests have lost, of those with which nothing else is wrong."""
+    heads = {look.path: look.head for look in looks if look.head is not None and look.fault is None}
+    return find_lost(store, marks, {path: partial(own_commits, head, store) for path, head in heads.items()})
+
+
+def tell_lost(mark: Mark) -> Finding:
+    """Return the finding of a manifest that has lost its newest versions, by what names one of their commits."""
+    message = f"the manifest of `{mark.branch}` has lost its newest versions: {mark}"
+    return Finding(
+        code="manifest_rolled_back", thing=mark.branch, place=mark.path, message=message, branches=(mark.branch,)
+    )
+
+
+def _check_journal(
+    store: Store, look: ManifestLook, head: Head, wanted: set[str], found: Manifests, marks: list[Mark]
+) -> set[str]:
+    """Read a branch's own commits back to where it began; which of the wanted are among them.
+
+    What they have merged is added to the marks.
+    """
     met: set[str] = set()
     fold = HistoryFold(head.snapshot.manifest)
     chain = DigestChain(head.snapshot.manifest, found.schemas)
@@ -205,6 +241,7 @@ def _check_journal(store: Store, look: ManifestLook, head: Head, wanted: set[str
             elif commit.id in found.fork_points:
                 found.fork_points[commit.id] = commit
             found.findings += _altered(look, chain.add(commit))
+            marks += find_merge_marks((commit,))
             fold.undo(commit)
         fold.finish()
         found.findings += _altered(look, chain.finish())
@@ -346,13 +383,17 @@ def _schema_copy(store: Store, manifest: Manifest) -> Iterator[Finding]:
     yield Finding(code="schema_copy_differs", thing="main", place=SCHEMA_COPY, message=message)
 
 
-def _unregistered(store: Store, register: Mapping[str, BranchRecord]) -> Iterator[Finding]:
-    """Manifests that no row names, but for those of deleted branches, which others may have merged."""
+def find_unregistered(store: Store, register: Mapping[str, BranchRecord]) -> list[ManifestLook]:
+    """Look at the manifests that no row names: those of deleted branches, and of drafts."""
     known = {record.path for record in register.values()}
     paths = {"/".join(info.key.split("/", 2)[:2]) for info in store.objects.list_under(BRANCHES)}
-    for path in sorted(paths - known):
-        look = look_at(store, path, path)
+    return [look_at(store, path, path) for path in sorted(paths - known)]
+
+
+def _unregistered(looks: Iterable[ManifestLook]) -> Iterator[Finding]:
+    """Tell of manifests that no row names, but for those of deleted branches, which others may have merged."""
+    for look in looks:
         if look.head is not None and look.head.snapshot.manifest.is_closed:
             continue
         message = "no branch has this manifest"
-        yield Finding(code="manifest_unregistered", thing=path, place=path, message=message)
+        yield Finding(code="manifest_unregistered", thing=look.path, place=look.path, message=message)
