@@ -8,7 +8,7 @@ import pytest
 from damage_files import UNNEEDED
 from damage_plan import by_group, plan_few, plan_indexes
 from damage_report import count_verdicts, failures, run_plan, show
-from damage_worker import DamageWorker
+from damage_worker import Case, DamageWorker
 from rich_graph import build
 
 PARTS = 12
@@ -75,3 +75,19 @@ def test_there_are_two_thousand_cases(plain: DamageWorker, indexed: DamageWorker
 
     assert sum(len(one.verbs) for one in plan) >= 2_000
     assert len(by_group(plain.files())) >= 30
+
+
+@pytest.mark.parametrize("word", [b"spot", b"string"])
+def test_a_version_that_names_another_column_or_type_is_noticed(
+    word: bytes, plain: DamageWorker, request: pytest.FixtureRequest
+) -> None:
+    """Lance takes such a version as it is, or panics over its schema: only its checksum tells."""
+    reads = ("rows of main", "rows of side", "rows of old", "read past")
+    cases: list[Case] = []
+    for group in by_group([file for file in plain.files() if file["kind"] == "table version"]):
+        versions = {file["place"]: (plain.pristine / file["place"]).read_bytes() for file in group}
+        place = next(place for place, data in versions.items() if word in data)
+        cases += plain.run(place, "flip", 0, reads, bit=8 * (versions[place].index(word) + len(word) - 1))
+
+    count_verdicts(request, cases)
+    assert not failures(cases), show(failures(cases))
