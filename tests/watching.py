@@ -15,16 +15,17 @@ _EVENT = struct.Struct("iIII")
 
 @contextmanager
 def watch(directory: Path) -> Iterator[list[str]]:
-    """Collect the names of files of a directory that are opened, read, changed, made or removed meanwhile.
+    """Collect the names of files below a directory that are opened, read, changed, made or removed meanwhile.
 
-    The list is filled when the block ends.
+    The list is filled when the block ends. Directories that are made meanwhile are seen, what is in them is not.
     """
     library = ctypes.CDLL(None, use_errno=True)
     descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     assert descriptor >= 0, os.strerror(ctypes.get_errno())
     events: list[str] = []
     try:
-        assert library.inotify_add_watch(descriptor, os.fsencode(directory), _WATCHED) >= 0
+        for place in (directory, *(path for path in directory.rglob("*") if path.is_dir() and not path.is_symlink())):
+            assert library.inotify_add_watch(descriptor, os.fsencode(place), _WATCHED) >= 0
         yield events
         events += _read_events(descriptor)
     finally:
