@@ -131,6 +131,7 @@ def repair_graph(
     force: bool = False,
     deep: bool = False,
     branch: str | None = None,
+    source: str | os.PathLike[str] | None = None,
     actor: str = "anonymous",
     message: str | None = None,
     runtime: Runtime | None = None,
@@ -142,7 +143,9 @@ def repair_graph(
         BadUriError: No graph can be stored at such an address.
     """
     graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
-    return graph.repair(confirm=confirm, force=force, deep=deep, branch=branch, actor=actor, message=message)
+    return graph.repair(
+        confirm=confirm, force=force, deep=deep, branch=branch, source=source, actor=actor, message=message
+    )
 
 
 def runtime_here(storage: Mapping[str, str] | None = None) -> Runtime:

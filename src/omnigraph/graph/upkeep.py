@@ -3,6 +3,7 @@
 A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/verbs.py`.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
@@ -236,6 +237,7 @@ class UpkeepVerbs:
         force: bool = False,
         deep: bool = False,
         branch: str | None = None,
+        source: str | os.PathLike[str] | None = None,
         actor: str = "anonymous",
         message: str | None = None,
     ) -> "RepairResult":
@@ -251,15 +253,24 @@ class UpkeepVerbs:
             deep: Read every column of every row but Blobs, as `check` does; else only ids and ends are. A version that
                 would take the place of another is always read so.
             branch: Only this branch; without, all.
+            source: A copy of the graph, a clone or a backup, of which missing and damaged files are put back, verified,
+                under their own names. Nothing else is done then, and no commit is made.
             actor: Who the commits are by.
             message: A message to keep with the commits.
 
         Raises:
             BranchMissingError: There is no such branch.
+            AnotherGraphError: `source` is no copy of this graph.
             ConflictError: Others kept writing to the tables that are repaired; nothing of these is published.
         """
         call = verbs.repair.RepairCall(
-            branch=branch, confirm=confirm, force=force, deep=deep, actor=self._session.signer(actor), message=message
+            branch=branch,
+            confirm=confirm,
+            force=force,
+            deep=deep,
+            source=None if source is None else os.fspath(source),
+            actor=self._session.signer(actor),
+            message=message,
         )
         return verbs.repair.repair(self._session, call)
 

@@ -20,11 +20,13 @@ from omnigraph.commit.records import MAIN, TableRecord
 from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.actors import check_signature
+from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.check import anew
 from omnigraph.ops.check_files import list_tables
 from omnigraph.ops.check_manifests import refuse_no_graph
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.repair_ends import left_dangling
+from omnigraph.ops.repair_from import repair_from
 from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, TablePlan
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
 from omnigraph.ops.session import Session, while_wanted
@@ -54,6 +56,8 @@ class RepairCall:
     """With `confirm`, publish the rest too."""
     deep: bool = False
     """Read every column of what is pinned, and not only ids and ends; what takes its place is always read whole."""
+    source: str | None = None
+    """A copy of the graph: only files that are damaged are fetched from there, and nothing else is done."""
     actor: str = "anonymous"
     message: str | None = None
 
@@ -80,6 +84,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         ForeignFileError: Something among the tables is a link, a pipe or a device.
         NotAGraphError: There is nothing that ever was a graph.
         BranchMissingError: There is no branch of that name.
+        AnotherGraphError: The copy that files are to come from is of another graph.
         ConflictError: Others kept writing to the tables that are repaired.
         TooSlowError: Cleanups kept coming in between.
     """
@@ -89,6 +94,8 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         session.check_writable()
     for error in (error for root in TABLE_ROOTS for error in session.store.find_foreign_files(root)):
         raise error  # what a link hides is not lost, and going back would lose it
+    if call.source is not None:
+        return _fetch(session, call, call.source)
     report = _Report()
     known = Known()
 
@@ -107,6 +114,14 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         histories=tuple(report.histories),
         moved_heads=report.moved_heads,
     )
+
+
+def _fetch(session: Session, call: RepairCall, source: str) -> RepairResult:
+    """Put back from a copy what is missing or damaged, of all branches; no commit is made."""
+    if call.branch is not None:
+        raise BadArgumentError("branch", f"`{call.branch}`", "from a copy, files of all branches are put back")
+    files = repair_from(session, source, is_confirmed=call.confirm, is_deep=call.deep)
+    return RepairResult(uri=session.uri, is_confirmed=call.confirm, manifests=(), tables=(), files=files)
 
 
 def _allow(session: Session, call: RepairCall) -> None:

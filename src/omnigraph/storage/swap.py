@@ -28,6 +28,7 @@ from omnigraph.storage.stamping import stamp_fragment
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
 from omnigraph.storage.verification import Mismatch
+from omnigraph.storage.version_notes import read_note
 from omnigraph.telemetry import log
 
 MAX_LOST_VERSIONS = 1_000
@@ -257,14 +258,8 @@ def write_note(store: Store, path: str, version: int) -> None:
 
 def matches_note(store: Store, path: str, version: int) -> bool:
     """Return whether a version's file matches the note of its checksum; so it does when there is no note of it."""
-    if store.local is None:
-        return True
-    try:
-        note = bytes(store.local.get_derived(version_note(path))).decode("ascii").rpartition(" ")
-    except (ObjectMissingError, UnicodeDecodeError):
-        return True
-    number, _, recorded = note[0].partition(" ")
-    if note[2] != checksum_text(note[0].encode()) or number != str(version):
+    note = read_note(store, path)
+    if note is None or note[0] != version:
         return True
     try:
         _, found = checksum_file(store.uri(f"{path}/{version_file(version)}"))
@@ -272,7 +267,7 @@ def matches_note(store: Store, path: str, version: int) -> bool:
         return True  # it was trimmed meanwhile
     except OSError as error:
         raise store_failure(f"read {path}", error) from error
-    return f"{found:016x}" == recorded
+    return f"{found:016x}" == note[1]
 
 
 def read_hint(store: Store, path: str, newest: int) -> int | None:
