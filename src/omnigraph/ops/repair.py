@@ -27,7 +27,7 @@ from omnigraph.ops.check_manifests import refuse_no_graph
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.repair_ends import left_dangling
 from omnigraph.ops.repair_from import repair_from
-from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, TablePlan
+from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, Remedy, TablePlan
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
 from omnigraph.ops.session import Session, while_wanted
 from omnigraph.policy import Action, ActorDiffersError
@@ -37,6 +37,7 @@ from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stage_segments, stored_indexes
 from omnigraph.storage.inspection import Listing
 from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, table_path
+from omnigraph.storage.salvage import stage_removal
 from omnigraph.telemetry import log as telemetry_log
 
 T = TypeVar("T")
@@ -330,9 +331,12 @@ def _publish(
 ) -> Committed:
     """One commit of all that was chosen, unless somebody else has written to one of these tables meanwhile."""
     records = head.snapshot.manifest.tables
-    kept = {key: plan.target for key, plan in chosen.items() if plan.target is not None}
+    without_rows = {key: plan for key, plan in chosen.items() if plan.remedy is Remedy.WITHOUT_ROWS}
+    targets = {key: plan.target for key, plan in chosen.items() if plan.target is not None}
+    kept = {key: target for key, target in targets.items() if key not in without_rows}
     moves = [_without_indexes(session, key, chosen[key]) for key in kept if chosen[key].dropped_indexes]
-    made = [_empty_table(session, types[key], records[key]) for key in chosen if key not in kept]
+    moves += [_without_rows(session, key, plan) for key, plan in without_rows.items()]
+    made = [_empty_table(session, types[key], records[key]) for key in chosen if key not in targets]
     plan = CommitPlan(
         base=head,
         operation=OPERATION,
@@ -373,6 +377,12 @@ def _without_indexes(session: Session, key: str, plan: TablePlan) -> Move:
         if index.name in plan.dropped_indexes
     ]
     return Move(table_key=key, staged=stage_segments(table, [], useless))
+
+
+def _without_rows(session: Session, key: str, plan: TablePlan) -> Move:
+    """A version of the table without the fragments whose files can't be read."""
+    table = Table(session.handles, plan.pin.path, plan.pin.version)
+    return Move(table_key=key, staged=stage_removal(table, plan.lost_fragments))
 
 
 def _empty_table(session: Session, type_: AnyType, record: TableRecord) -> NewTable:

@@ -116,6 +116,7 @@ class TableRepair:
             "rows_before": plan.pin.rows,
             "rows_after": 0 if target is None else target.rows,
             "dropped_indexes": list(plan.dropped_indexes),
+            "lost_rows": plan.lost_rows,
             "lost": [step.to_json() for step in plan.lost],
             "dangling": list(self.dangling),
             "outcome": self.outcome.value,

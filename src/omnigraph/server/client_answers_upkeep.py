@@ -155,6 +155,7 @@ def _table(said: Said) -> TableRepair:
         target=target,
         dropped_indexes=tuple(said["dropped_indexes"]),
         lost=tuple(_step(one) for one in said["lost"]),
+        lost_rows=said["lost_rows"],
     )
     return TableRepair(
         branch=said["branch"],
