@@ -242,9 +242,9 @@ class _Round:
         """Verify the file of a manifest's version by the note of its checksum, else by what is here that it names."""
 
         def verify(copied: str) -> str | None:
-            note = read_note(self.session.store, path)
-            if note is not None and note[0] == number:
-                return _differs(checksum_file(copied)[1], int(note[1], 16))
+            noted, recorded = read_note(self.session.store, path)
+            if noted == number:
+                return _differs(checksum_file(copied)[1], int(recorded, 16))
             return None if self._is_ours(path, number) else _UNKNOWN
 
         return verify

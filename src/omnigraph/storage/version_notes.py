@@ -6,13 +6,15 @@ from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.store import Store
 
 
-def read_note(store: Store, path: str) -> tuple[int, str] | None:
-    """Return the number of the version that was noted last, and its checksum; None where there is no whole note."""
+def read_note(store: Store, path: str) -> tuple[int, str]:
+    """Return the version and the checksum that are noted; version 0 when there is no note, or it is damaged."""
     if store.local is None:
-        return None
+        return 0, ""
     try:
-        text, _, own = bytes(store.local.get_derived(version_note(path))).decode("ascii").rpartition(" ")
+        note = bytes(store.local.get_derived(version_note(path))).decode("ascii")
     except (ObjectMissingError, UnicodeDecodeError):
-        return None
+        return 0, ""
+    text, _, own = note.rpartition(" ")
     number, _, recorded = text.partition(" ")
-    return (int(number), recorded) if own == checksum_text(text.encode()) and number.isdigit() else None
+    is_whole = own == checksum_text(text.encode()) and number.isdigit()
+    return (int(number), recorded) if is_whole else (0, "")
