@@ -1,4 +1,4 @@
-"""When nothing whole can take a table's place without a larger loss, `repair --force` leaves out the rows that are gone."""
+"""Where going back would lose more, `repair --force` leaves out the rows that are gone."""
 
 from pathlib import Path
 

@@ -124,7 +124,7 @@ def check_graph(
     return graph.check(branch=branch, quick=quick, deep=deep, progress=progress)
 
 
-def repair_graph(
+def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but the place
     uri: str | os.PathLike[str],
     *,
     confirm: bool = False,

@@ -24,7 +24,7 @@ def blames_damage(cls: C) -> C:
 
 def _guard(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def guarded(self: Any, *args: Any, **named: Any) -> Any:
+    def guarded(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - handed on as they are
         try:
             return method(self, *args, **named)
         except OmnigraphError:

@@ -9,8 +9,8 @@ from functools import partial
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.branches import Branches
-from omnigraph.commit.pin_need import explain_pin
 from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.pin_need import explain_pin
 from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
 from omnigraph.commit.tables import SnapshotTables

@@ -42,7 +42,7 @@ class PinUnreadableError(OmnigraphError):
     kind = Kind.CORRUPT
     code = "pin_unreadable"
 
-    def __init__(  # noqa: PLR0913 - facts, of which most are known only where the graph's manifests can be read
+    def __init__(  # noqa: PLR0913, PLR0917 - facts, of which most are known only where the graph's manifests can be read
         self,
         path: str,
         version: int,
@@ -51,7 +51,7 @@ class PinUnreadableError(OmnigraphError):
         file: str | None = None,
         branches: tuple[str, ...] = (),
         commits: int = 0,
-        is_counted: bool = True,  # noqa: FBT001, FBT002 - args of an error are positional, so that it pickles
+        is_counted: bool = True,
         readable: str | None = None,
     ) -> None:
         super().__init__(path, version, reason, table_key, file, branches, commits, is_counted, readable)
@@ -64,8 +64,10 @@ class PinUnreadableError(OmnigraphError):
 
     def __str__(self) -> str:
         table = "" if self.table_key is None else f"{self.table_key}: "
+        is_named = self.file is None or self.file in self.reason
+        reason = self.reason if is_named else f"{self.file}: {self.reason}"
         return (
-            f"{table}version {self.version} of the table {self.path} can't be read ({self.reason});"
+            f"{table}version {self.version} of the table {self.path} can't be read ({reason});"
             f" its files were removed or damaged outside of omnigraph. {self._describe_need()}{WAYS_OUT}"
         )
 

@@ -27,7 +27,7 @@ class TableWithout(Table):
         assert where is None  # noqa: S101 - see above
         return count_rows(self.fragments())
 
-    def batches(self, columns: Sequence[str] | None = None, *args: Any, **how: Any) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str] | None = None, *args: Any, **how: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - handed on as they are
         """Read the rows that are left."""
         numbers = [one.number for one in self.fragments()]
         wanted = how.pop("fragments", None)

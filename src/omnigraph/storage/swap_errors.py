@@ -18,6 +18,7 @@ _OWNERS = {
 }
 """Whose a file is, by the first part of its key."""
 
+
 class SwapLostError(OmnigraphError):
     """Somebody else made the next version first."""
 
