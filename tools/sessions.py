@@ -31,6 +31,7 @@ _ULID_OR_TIME = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b\d{4}-\d{2}-\d{2}T\d
 _VERSION = re.compile(r"\b\d{19,20}\b")
 _VERSION_WIDTH = 20
 _VERSION_FILE = re.compile(r"/d\d{19,20}\.manifest")
+_DATA_FILE = re.compile(r"/data/[\w-]+\.lance")
 _MILLISECONDS = re.compile(r"\b\d+\.\d{3} ms\b")
 _FIRST_TIME = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _SHELL_SIGNS, _QUOTES = frozenset("|<>;&*"), frozenset("'\"")
@@ -95,6 +96,7 @@ class _Page:
         output = _ULID_OR_TIME.sub(lambda found: self._id_or_time(found.group()), output)
         output = _MILLISECONDS.sub("… ms", output)
         output = _VERSION_FILE.sub("/d….manifest", output)
+        output = _DATA_FILE.sub("/data/….lance", output)
         return _stable_versions(output)
 
     def _id_or_time(self, real: str) -> str:

@@ -48,7 +48,7 @@ def test_the_error_names_table_file_branches_commits_and_ways_out(whole: og.Grap
     error, told = caught.value, str(caught.value)
     assert error.kind is Kind.CORRUPT
     assert (error.table_key, error.file) == ("node:P", str(file.relative_to(root)))
-    assert error.branches == ("main", "side")
+    assert error.branches == ["main", "side"]
     assert error.commits == 2  # that of the compaction, and that of the deletion
     assert error.readable is not None
     assert opened(str(root)).query(ALL, snapshot=error.readable).row_count == 5
@@ -86,7 +86,7 @@ def test_a_file_of_the_past_is_needed_by_no_branch(whole: og.Graph, tmp_path: Pa
     with pytest.raises(og.PinUnreadableError) as caught:
         opened(str(root)).query(ALL, snapshot=first)
 
-    assert caught.value.branches == ()
+    assert caught.value.branches == []
     assert "Only the past needs it" in str(caught.value)
     assert opened(str(root)).query(ALL).row_count == 4
 

@@ -14,9 +14,8 @@ _PANIC = "PanicException"
 
 
 def blames_damage(cls: C) -> C:
-    """Let the public methods of a class that has a `_session` look for damage when they fail unexpectedly."""
-    methods = {name: found for one in reversed(cls.__mro__) for name, found in vars(one).items()}
-    for name, method in methods.items():
+    """Let the own public methods of a class that has a `_session` look for damage when they fail unexpectedly."""
+    for name, method in list(vars(cls).items()):
         if isinstance(method, FunctionType) and not name.startswith("_"):
             setattr(cls, name, _guard(method))
     return cls

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from omnigraph.engine.budget import Budget
 from omnigraph.graph import verbs
+from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.spark_door import hands_for
 from omnigraph.ops.arguments import chosen
 from omnigraph.ops.limits import Limits, limited
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.repair_result import RepairResult
 
 
+@blames_damage
 class UpkeepVerbs:
     """What keeps a graph fast and sound, each verb one call into `ops`."""
 

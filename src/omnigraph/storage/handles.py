@@ -57,7 +57,7 @@ class PinUnreadableError(OmnigraphError):
         super().__init__(path, version, reason, table_key, file, branches, commits, is_counted, readable)
         self.path, self.version, self.reason = path, version, reason
         self.table_key, self.file = table_key, file
-        self.branches, self.commits, self.is_counted = branches, commits, is_counted
+        self.branches, self.commits, self.is_counted = list(branches), commits, is_counted
         """The branches whose newest state needs it, and how many commits of the first of them do, or at least do."""
         self.readable = readable
         """The newest commit whose state does not need it."""
