@@ -65,8 +65,11 @@ class ManifestCorruptError(OmnigraphError):
         """What is wrong, and with which manifest, or which file of it."""
 
     def __str__(self) -> str:
-        what = "the graph's manifest" if self.place is None else f"the manifest {self.place}"
-        return f"{what} is damaged: {self.reason}. Run `omnigraph check`, which tells who needs it. {WAYS_OUT}"
+        where = "" if self.place is None else f"{self.place}: "
+        return (
+            f"the graph's manifest is damaged: {where}{self.reason}; run `omnigraph check`, which tells who needs it."
+            f" {WAYS_OUT}"
+        )
 
 
 class FormatRefusedError(OmnigraphError):

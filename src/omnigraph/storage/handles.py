@@ -21,6 +21,7 @@ _DAMAGED = (
     "not appear to be a Lance file",
     "Encountered corrupt file",
     "rust/lance-encoding/src/",
+    "rust/lance-file/src/",
     "rust/lance-table/src/io/deletion.rs",
 )
 """What the text of Lance's errors says of a data file or a deletion file that is not one any more, or not all of it.
@@ -174,6 +175,7 @@ class Handles:
                 dataset = lance.dataset(
                     uri, version=version, session=self.store.session, storage_options=self.store.lance_options
                 )
+                _ = dataset.schema  # Lance panics over a type that it does not know, and not before it is asked
             except (ValueError, OSError, RuntimeError) as error:
                 if is_unreachable(error):
                     raise store_failure(f"open {path}", error) from error

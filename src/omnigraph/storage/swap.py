@@ -302,6 +302,7 @@ def _open(store: Store, path: str, version: int | None) -> SwapTable:
             dataset = lance.dataset(
                 store.table_uri(path), version=version, session=store.session, storage_options=store.lance_options
             )
+            _ = dataset.schema  # Lance panics over a type that it does not know, and not before it is asked
         except (ValueError, OSError, RuntimeError) as error:
             reason = reason_of(error)
             if is_unreachable(error):

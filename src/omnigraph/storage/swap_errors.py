@@ -80,5 +80,5 @@ class DamagedError(OmnigraphError):
         whose = "" if owner is None else f"; it belongs to {owner}"
         return (
             f"{self.place} can't be read ({self.reason}){whose}. Run `omnigraph check`, which tells who needs it."
-            f" {WAYS_OUT[0].upper()}{WAYS_OUT[1:]}"
+            f" {WAYS_OUT}"
         )
