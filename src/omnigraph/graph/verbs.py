@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         table,
         table_upkeep,
         tag,
+        verify,
     )
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "table",
     "table_upkeep",
     "tag",
+    "verify",
 ]
 
 

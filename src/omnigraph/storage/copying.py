@@ -12,7 +12,7 @@ from pathlib import Path
 
 from omnigraph.storage.durable import flush_file
 from omnigraph.storage.layout import job_key
-from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError
+from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError, system_failure
 from omnigraph.storage.s3_objects import PART_BYTES, S3Objects
 from omnigraph.storage.store import Store
 
@@ -140,4 +140,4 @@ def _disk_errors(action: str, key: str) -> Iterator[None]:
     except FileNotFoundError:
         raise ObjectMissingError(key) from None
     except OSError as error:
-        raise StoreUnavailableError(action, os.strerror(error.errno) if error.errno else str(error)) from error
+        raise system_failure(action, error) from error

@@ -8,7 +8,7 @@ the same prepared swap again returns the version that it made, so a lost respons
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,7 +34,7 @@ from omnigraph.telemetry import log
 
 MAX_LOST_VERSIONS = 1_000
 """A hint that is further ahead of the newest version says nothing: it is damaged itself."""
-_NOTE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOTE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 DAMAGE_DEPTH = 10
 """How many versions are tried when the newest can't be read."""
 
@@ -79,42 +79,15 @@ class SwapTable:
         fragments = self._dataset.get_fragments()
         if not fragments:
             return self._dataset.schema.empty_table()
-        with self._reading(fragments[-1]):
+        with _reading(self, fragments[-1]):
             return fragments[-1].to_table()
 
     def sealed(self, index: int, *, last: int | None = None) -> pa.Table:
         """The rows of a sealed fragment, or only the `last` of them; 0 is the oldest."""
         fragment = self._dataset.get_fragments()[:-1][index]
         skipped = 0 if last is None else max(int(fragment.metadata.physical_rows) - last, 0)
-        with self._reading(fragment):
+        with _reading(self, fragment):
             return fragment.to_table(offset=skipped)
-
-    @contextmanager
-    def _reading(self, fragment: LanceFragment) -> Iterator[None]:
-        """Verify the file of a fragment, then turn what reading it raises into our own errors.
-
-        Raises:
-            DamagedError: It does not match its checksum, is gone, or can't be decoded.
-            StoreUnavailableError: The store did not answer.
-        """
-        name = str(fragment.metadata.files[0].path)
-        key = f"{self.path}/data/{name}"
-        try:
-            _raise_mismatch(self._store.verifier.find_data_mismatch(self.path, name))
-            with counted(self._store.runtime.telemetry, "manifest"):
-                yield
-        except OmnigraphError:
-            raise
-        except (OSError, ValueError, RuntimeError, LookupError) as error:
-            is_missing = isinstance(error, FileNotFoundError) or "Not found:" in str(error)
-            # A version that was trimmed lost its own file first.
-            if is_unreachable(error) or (is_missing and not self.is_there()):
-                raise store_failure(f"read {self.path}", error) from error
-            raise DamagedError(key, "it is missing" if is_missing else reason_of(error)) from error
-        except BaseException as error:
-            if type(error).__name__ != PANIC:
-                raise
-            raise DamagedError(key, f"Lance failed over it: {error}") from error
 
     def sealed_name(self, index: int) -> str:
         """What a sealed fragment is called for as long as it exists; no request."""
@@ -210,6 +183,34 @@ class SwapTable:
         return [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in stamped]
 
 
+@contextmanager
+def _reading(table: SwapTable, fragment: LanceFragment) -> Iterator[None]:
+    """Verify the file of a fragment, then turn what reading it raises into our own errors.
+
+    Raises:
+        DamagedError: It does not match its checksum, is gone, or can't be decoded.
+        StoreUnavailableError: The store did not answer.
+    """
+    name = str(fragment.metadata.files[0].path)
+    key = f"{table.path}/data/{name}"
+    try:
+        _raise_mismatch(table.store.verifier.find_data_mismatch(table.path, name))
+        with counted(table.store.runtime.telemetry, "manifest"):
+            yield
+    except OmnigraphError:
+        raise
+    except (OSError, ValueError, RuntimeError, LookupError) as error:
+        is_missing = isinstance(error, FileNotFoundError) or "Not found:" in str(error)
+        # A version that was trimmed lost its own file first.
+        if is_unreachable(error) or (is_missing and not table.is_there()):
+            raise store_failure(f"read {table.path}", error) from error
+        raise DamagedError(key, "it is missing" if is_missing else reason_of(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        raise DamagedError(key, f"Lance failed over it: {error}") from error
+
+
 def _raise_mismatch(mismatch: Mismatch | None) -> None:
     if mismatch is not None:
         raise DamagedError(mismatch.key, mismatch.reason)
@@ -254,13 +255,17 @@ def write_note(store: Store, path: str, version: int) -> None:
         _, found = checksum_file(store.uri(f"{path}/{version_file(version)}"))
         text = f"{version:020d} {found:016x}"
         note = f"{text} {checksum_text(text.encode())}".encode()
-        # In place, by one write of always the same length: half a note would not match its own checksum. A file of
-        # its own and a rename took 300 µs, a third of all that checksums cost a commit.
-        descriptor = os.open(store.uri(version_note(path)), _NOTE_FLAGS, 0o666)
-        try:
-            os.pwrite(descriptor, note, 0)
-        finally:
-            os.close(descriptor)
+        # A new file in place of the old one, which a backup by hard links may share. Not by a rename, which took
+        # 300 µs: half a note does not match its own checksum, and none says nothing.
+        place = store.uri(version_note(path))
+        with suppress(FileNotFoundError):
+            os.unlink(place)  # noqa: PTH108 - plain strings on this path
+        with suppress(FileExistsError):  # that of a writer who was as fast
+            descriptor = os.open(place, _NOTE_FLAGS, 0o666)
+            try:
+                os.write(descriptor, note)
+            finally:
+                os.close(descriptor)
     except OSError as error:  # the version is there: this must not fail it
         log.warning("the checksum of version %s of %s was not noted: %s", version, path, error)
 
