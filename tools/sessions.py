@@ -34,6 +34,7 @@ _DIGEST = re.compile(r"(?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{43}
 _VERSION = re.compile(r"\b\d{19,20}\b")
 _VERSION_WIDTH = 20
 _VERSION_FILE = re.compile(r"/d\d{19,20}\.manifest")
+_DATA_FILE = re.compile(r"/data/[\w-]+\.lance")
 _MILLISECONDS = re.compile(r"\b\d+\.\d{3} ms\b")
 _FIRST_TIME = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _SHELL_SIGNS, _QUOTES = frozenset("|<>;&*"), frozenset("'\"")
@@ -99,6 +100,7 @@ class _Page:
         output = _ULID_OR_TIME.sub(lambda found: self._id_or_time(found.group()), output)
         output = _MILLISECONDS.sub("… ms", output)
         output = _VERSION_FILE.sub("/d….manifest", output)
+        output = _DATA_FILE.sub("/data/….lance", output)
         return _stable_versions(output)
 
     def _digest(self, real: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import damaging as harm
 import omnigraph as og
+from earlier_release import without_checksums
 from omnigraph.cli.failure import EXIT_CODES
 from omnigraph.cli.main import main
 from omnigraph.errors import Kind
@@ -63,16 +64,30 @@ def test_a_deep_repair_reads_values_of_every_type(tmp_path: Path) -> None:
     assert found.tables == ()
 
 
-def test_what_is_damaged_among_deleted_rows_counts_where_they_live(wordy: og.Graph, tmp_path: Path) -> None:
-    graph = harm.copied(wordy, tmp_path / "g")
+def scar_below_deleted_rows(graph: og.Graph) -> Path:
+    """Damage values that main has deleted and another branch has not."""
     graph.branches.create("side")
     graph.mutate('query q() { delete P where name != "p0" }')
     root = Path(graph.uri)
     harm.scarred(harm.data_file)(root)
+    return root
+
+
+def test_without_checksums_what_is_damaged_among_deleted_rows_counts_where_they_live(tmp_path: Path) -> None:
+    with without_checksums():
+        root = scar_below_deleted_rows(wordy_graph(tmp_path / "g"))
 
     found = mended(root, deep=True).tables
 
     assert [one.branch for one in found] == ["side"]
+
+
+def test_a_file_that_does_not_match_its_checksum_counts_wherever_it_is_named(wordy: og.Graph, tmp_path: Path) -> None:
+    root = scar_below_deleted_rows(harm.copied(wordy, tmp_path / "g"))
+
+    found = mended(root, deep=True).tables
+
+    assert [one.branch for one in found] == ["main", "side"]
 
 
 PINS: dict[str, harm.Damage] = {
@@ -227,9 +242,13 @@ def told(first: int) -> list[harm.Record]:
 
 @pytest.fixture(scope="module")
 def wordy(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    return wordy_graph(tmp_path_factory.mktemp("wordy") / "g")
+
+
+def wordy_graph(root: Path) -> og.Graph:
     """Three files of long texts, and the one that they were compacted to."""
     schema = "node P { name: String @key  bio: String? }\n"
-    graph = og.create_graph(str(tmp_path_factory.mktemp("wordy") / "g"), schema, runtime=runtime())
+    graph = og.create_graph(str(root), schema, runtime=runtime())
     for first in (0, 200, 400):
         graph.load(told(first), mode="append")
     optimized(graph)

@@ -8,10 +8,11 @@ import omnigraph
 from omnigraph.cli.options import chosen_place, is_served, json_option, opened_graph, place_options, refuse
 from omnigraph.cli.render import count_of, print_json, print_text
 from omnigraph.lang.invisible import reveal
+from omnigraph.telemetry import bytes_text
 
 if TYPE_CHECKING:
     from omnigraph.ops.repair_plan import LostStep
-    from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, RepairResult, TableRepair
+    from omnigraph.ops.repair_result import FileRepair, HistoryRepair, ManifestRepair, RepairResult, TableRepair
 
 _MOST_STEPS = 20
 
@@ -21,6 +22,7 @@ _MOST_STEPS = 20
 @place_options
 @click.option("--confirm", is_flag=True, help="Publish what loses nothing; else only show what would be done.")
 @click.option("--force", is_flag=True, help="With --confirm, publish also what loses rows.")
+@click.option("--from", "source", metavar="COPY", help="Put damaged files back from a clone or a backup, and no more.")
 @click.option("--deep", "is_deep", is_flag=True, help="Read every column of every row, but for Blobs.")
 @click.option("--branch", metavar="NAME", help="Only this branch; else all.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
@@ -32,6 +34,7 @@ def command(  # noqa: PLR0913 - one argument per option
     store: str | None,
     confirm: bool,
     force: bool,
+    source: str | None,
     is_deep: bool,
     branch: str | None,
     actor: str,
@@ -48,15 +51,25 @@ def command(  # noqa: PLR0913 - one argument per option
 
     Of what is there, only ids and the ends of edges are read, and with --deep everything: damage in the midst of a file
     is found by that alone. What a table goes back to is always read whole.
+
+    With --from, files that are missing or damaged are put back from a copy of this very graph, which may be a clone or
+    a backup, each verified first. Nothing is lost by that and no commit is made; try it before anything else.
     """
     target = chosen_place(uri, store)
     if is_served():
-        if confirm or force:
+        if confirm or force or source is not None:
             refuse("a repair is confirmed where the graph is: leave --server out, and name the graph itself")
         result = opened_graph(uri, store).repair(deep=is_deep, branch=branch, actor=actor, message=message)
     else:  # it may be too damaged to be opened
         result = omnigraph.repair_graph(
-            target, confirm=confirm, force=force, deep=is_deep, branch=branch, actor=actor, message=message
+            target,
+            confirm=confirm,
+            force=force,
+            deep=is_deep,
+            branch=branch,
+            source=source,
+            actor=actor,
+            message=message,
         )
     if as_json:
         print_json(result.to_json())
@@ -66,18 +79,31 @@ def command(  # noqa: PLR0913 - one argument per option
 
 
 def _text(result: "RepairResult") -> str:
-    parts = [_manifest(one) for one in result.manifests]
+    parts = [_file(one) for one in result.files]
+    parts += [_manifest(one) for one in result.manifests]
     parts += [_history(one) for one in result.histories]
     parts += [_table(one) for one in result.tables]
     parts += [
         f"{reveal(key)}: another tool has moved its head to version {version}; the graph does not look at that\n"
         for key, version in result.moved_heads.items()
     ]
-    if not result.manifests and not result.histories and not result.tables:
+    if not result.files and not result.manifests and not result.histories and not result.tables:
         parts.append("nothing to repair\n")
+    elif result.files and not result.is_confirmed:
+        parts.append("nothing was done: --confirm puts them back, and what they name is looked at then\n")
     elif not result.is_confirmed:
         parts.append("nothing was done: --confirm publishes what is verified, --force --confirm everything\n")
     return "".join(parts)
+
+
+def _file(one: "FileRepair") -> str:
+    lines = [f"{one.owner}: {one.place}", f"    {one.reason}"]
+    if one.trouble is None:
+        what = "put back from the copy" if one.outcome.value == "published" else "the copy has it"
+        lines.append(f"    {what}, {bytes_text(one.nbytes)}")
+    else:
+        lines.append(f"    left as it is: {one.trouble}")
+    return "".join(f"{reveal(line)}\n" for line in lines)
 
 
 def _manifest(one: "ManifestRepair") -> str:

@@ -2,16 +2,13 @@
 
 import sys
 from datetime import UTC, datetime
-from functools import partial
 
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.collection import gathered
-from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.records import Commit, Floor
 from omnigraph.commit.retention import Line, Policy
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.handles import Handles, PinUnreadableError
-from omnigraph.storage.store import Store
+from omnigraph.storage.handles import PinUnreadableError
 from omnigraph.telemetry import log
 
 _ALL = Policy(commits=sys.maxsize, since=datetime.min.replace(tzinfo=UTC))
@@ -47,13 +44,6 @@ class SnapshotCollectedError(PinUnreadableError):
             f" {self.kept_from} on{since}. Read again, or open the graph again, for a state that is there; a longer"
             " `--grace` of cleanup spares who reads for so long, and a tag keeps a commit"
         )
-
-
-def explained_handles(store: Store) -> Handles:
-    """The tables of a graph for who has no session: what was collected is told from what is damaged."""
-    handles = Handles(store)
-    handles.explain = partial(collected_meanwhile, Branches(ManifestLog(store)))
-    return handles
 
 
 def collected_meanwhile(branches: Branches, error: PinUnreadableError) -> PinUnreadableError:

@@ -37,6 +37,8 @@ KEPT_PARTS = 64
 ORPHAN_AGE = timedelta(hours=1)
 """How old a run is at least that no head names, before it is removed: somebody may be about to name it."""
 _ENTRY = np.dtype([("hash", "<u8"), ("seq", "<u8")])
+KEY_BYTES = _ENTRY.itemsize
+"""What a run has for each key."""
 
 
 class SealedParts(Protocol):

@@ -24,6 +24,7 @@ from omnigraph.commit.records import (
 )
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.checksums import checksum_text
+from omnigraph.storage.swap_errors import WAYS_OUT
 from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 STAMP = INTERNAL_SCHEMA_VERSION
@@ -58,12 +59,17 @@ class ManifestCorruptError(OmnigraphError):
     kind = Kind.CORRUPT
     code = "manifest_corrupt"
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, reason: str, place: str | None = None) -> None:
+        super().__init__(reason, place)
+        self.reason, self.place = reason, place
+        """What is wrong, and with which manifest, or which file of it."""
 
     def __str__(self) -> str:
-        return f"the graph's manifest is damaged: {self.reason}; run `omnigraph check`"
+        where = "" if self.place is None else f"{self.place}: "
+        return (
+            f"the graph's manifest is damaged: {where}{self.reason}; run `omnigraph check`, which tells who needs it."
+            f" {WAYS_OUT}"
+        )
 
 
 class FormatRefusedError(OmnigraphError):

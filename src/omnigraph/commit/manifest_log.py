@@ -468,12 +468,16 @@ def _blame_version(table: SwapTable, error: DamagedError | ManifestCorruptError)
         except OmnigraphError:
             continue
         return NewestVersionDamagedError(table.path, table.version, number, error.reason)
-    return error
+    return error if isinstance(error, DamagedError) else ManifestCorruptError(error.reason, table.files()[-1][0])
 
 
 def decode_sealed(head: Head, index: int) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
     """Read one sealed part of the journal, which must have the digest that the head knows."""
-    return decode_journal(head.table.sealed(index), head.snapshot.manifest.sealed[index])
+    rows = head.table.sealed(index)
+    try:
+        return decode_journal(rows, head.snapshot.manifest.sealed[index])
+    except ManifestCorruptError as error:
+        raise ManifestCorruptError(error.reason, head.table.files()[index][0]) from error
 
 
 def _newest_seq(table: SwapTable, index: int) -> int:

@@ -1,6 +1,6 @@
 """From a name to a snapshot: a branch's head, a commit, a time. The past is folded from the journal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -8,8 +8,9 @@ from omnigraph.clock import instant_text, parse_instant
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.floor import require_kept
 from omnigraph.commit.manifest_log import Head, ManifestLog, find_schema
-from omnigraph.commit.records import Commit, Pin, Snapshot, TableRecord
+from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot, TableRecord
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.verification import Verifier
 
 
 class CommitMissingError(OmnigraphError):
@@ -90,6 +91,8 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
         if is_wanted(commit):
             require_kept(log, head, commit)
             tables = {key: record for key, record in tables.items() if key in pins or key in dropped}
+            for pin in pins.values():
+                log.store.verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
             past = replace(
                 manifest,
                 schema=schema,
@@ -109,6 +112,16 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
                 raise CommitMissingError(wanted, log.branch)
             schema = found
     raise CommitMissingError(wanted, log.branch)
+
+
+def expect_versions(verifier: Verifier, changes: Iterable[PinChange]) -> None:
+    """Tell a verifier what a commit records of the versions that it left and reached, before they are read."""
+    for change in changes:
+        old = change.path if change.replaced is None else change.replaced.path
+        if change.before is not None:
+            verifier.expect(old, int(change.before), change.sum_before, change.rows_before)
+        if change.after is not None:
+            verifier.expect(change.path, int(change.after), change.sum_after, change.rows_after)
 
 
 def undo(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], dropped: dict[str, Pin]) -> None:

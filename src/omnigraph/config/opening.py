@@ -143,13 +143,14 @@ def verify_graph(
     return graph.verify(branch=branch, digest=digest, progress=progress)
 
 
-def repair_graph(
+def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but the place
     uri: str | os.PathLike[str],
     *,
     confirm: bool = False,
     force: bool = False,
     deep: bool = False,
     branch: str | None = None,
+    source: str | os.PathLike[str] | None = None,
     actor: str = "anonymous",
     message: str | None = None,
     runtime: Runtime | None = None,
@@ -161,7 +162,9 @@ def repair_graph(
         BadUriError: No graph can be stored at such an address.
     """
     graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
-    return graph.repair(confirm=confirm, force=force, deep=deep, branch=branch, actor=actor, message=message)
+    return graph.repair(
+        confirm=confirm, force=force, deep=deep, branch=branch, source=source, actor=actor, message=message
+    )
 
 
 def runtime_here(storage: Mapping[str, str] | None = None) -> Runtime:

@@ -4,12 +4,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from omnigraph.graph import verbs
+from omnigraph.graph.blame import blames_damage
 from omnigraph.ops.session import Session
 
 if TYPE_CHECKING:
     from omnigraph.ops.branch import Branch
 
 
+@blames_damage
 class GraphBranches:
     """The branches of a graph."""
 

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.graph import verbs
+from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.history import HistoryVerbs
 from omnigraph.graph.spark_door import distributed, reader_for, spark_room
 from omnigraph.graph.texts import parameters, query_source
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.spark.graph import SparkGraph
 
 
+@blames_damage
 class Graph(HistoryVerbs, UpkeepVerbs):
     """An open graph. Cheap to keep, safe from several threads; it sees other processes' commits by one probe.
 

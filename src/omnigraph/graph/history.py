@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from omnigraph.commit.records import Commit, Snapshot
 from omnigraph.engine.budget import Budget
 from omnigraph.graph import verbs
+from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.tags import GraphTags
 from omnigraph.graph.texts import place, schema_source
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.schema.steps import MigrationPlan
 
 
+@blames_damage
 class HistoryVerbs:
     """What a graph can do with its branches and its past, each verb one call into `ops`."""
 

@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 from omnigraph.graph import verbs
+from omnigraph.graph.blame import blames_damage
 from omnigraph.ops.session import Session
 
 if TYPE_CHECKING:
     from omnigraph.ops.tag import Tag
 
 
+@blames_damage
 class GraphTags:
     """The tags of a graph: names for states, which cleanup keeps."""
 

@@ -3,12 +3,14 @@
 A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/verbs.py`.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from omnigraph.engine.budget import Budget
 from omnigraph.graph import verbs
+from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.spark_door import hands_for
 from omnigraph.ops.arguments import chosen
 from omnigraph.ops.limits import Limits, limited
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.verify import VerifyResult
 
 
+@blames_damage
 class UpkeepVerbs:
     """What keeps a graph fast and sound, each verb one call into `ops`."""
 
@@ -264,6 +267,7 @@ class UpkeepVerbs:
         force: bool = False,
         deep: bool = False,
         branch: str | None = None,
+        source: str | os.PathLike[str] | None = None,
         actor: str = "anonymous",
         message: str | None = None,
     ) -> "RepairResult":
@@ -279,15 +283,24 @@ class UpkeepVerbs:
             deep: Read every column of every row but Blobs, as `check` does; else only ids and ends are. A version that
                 would take the place of another is always read so.
             branch: Only this branch; without, all.
+            source: A copy of the graph, a clone or a backup, of which missing and damaged files are put back, verified,
+                under their own names. Nothing else is done then, and no commit is made.
             actor: Who the commits are by.
             message: A message to keep with the commits.
 
         Raises:
             BranchMissingError: There is no such branch.
+            AnotherGraphError: `source` is no copy of this graph.
             ConflictError: Others kept writing to the tables that are repaired; nothing of these is published.
         """
         call = verbs.repair.RepairCall(
-            branch=branch, confirm=confirm, force=force, deep=deep, actor=self._session.signer(actor), message=message
+            branch=branch,
+            confirm=confirm,
+            force=force,
+            deep=deep,
+            source=None if source is None else os.fspath(source),
+            actor=self._session.signer(actor),
+            message=message,
         )
         return verbs.repair.repair(self._session, call)
 

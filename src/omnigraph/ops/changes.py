@@ -14,7 +14,7 @@ from omnigraph.commit.floor import require_kept
 from omnigraph.commit.journal import next_commits, place_of, put_back
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import MAIN, Commit
-from omnigraph.commit.refs import CommitMissingError
+from omnigraph.commit.refs import CommitMissingError, expect_versions
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.arguments import BadArgumentError, check_count, check_number
 from omnigraph.ops.change_set import Asked, ChangeSet, change_set
@@ -168,6 +168,7 @@ class ChangeFeed:
             same = head.snapshot.manifest.schema.same
             catalogs = None if catalogs[0] is None else renumbered(catalogs[0], same), renumbered(catalogs[1], same)
         unchanged = put_back(session.log, head, commit)
+        expect_versions(session.store.verifier, commit.changes)
         found = change_set(self._table, commit, (old, new), catalogs, self._asked, unchanged=unchanged)
         if found.pairs:  # what left all rows as they were can be told whatever was collected
             self._require_rows(head, commit, found)

@@ -15,6 +15,7 @@ from omnigraph.commit.floor import collected_of
 from omnigraph.commit.going_back import OPERATION as REPAIR
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.records import Commit, PinChange
+from omnigraph.commit.refs import expect_versions
 from omnigraph.engine.migrating.changes import TypeChange
 from omnigraph.engine.one_row import Spot, row_in, spot_before, spot_in, what_changed
 from omnigraph.errors import Kind, OmnigraphError
@@ -325,6 +326,7 @@ class _Walk:
         """The table as a commit found it."""
         self._allow(step.commit)
         assert step.before is not None and step.before.before is not None  # noqa: PT018, S101 - asked only then
+        expect_versions(self._session.store.verifier, [step.before])
         return Table(self._session.handles, _old_path(step.before), int(step.before.before))
 
     def near(self) -> str | None:

@@ -23,12 +23,14 @@ from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.actors import check_signature
+from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.check import anew
 from omnigraph.ops.check_files import list_tables
 from omnigraph.ops.check_manifests import find_lost_of, find_marks_of, find_unregistered, refuse_no_graph
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.repair_ends import left_dangling
-from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, TablePlan
+from omnigraph.ops.repair_from import repair_from
+from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, Remedy, TablePlan
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
 from omnigraph.ops.session import Session, while_wanted
 from omnigraph.policy import Action, ActorDiffersError
@@ -38,6 +40,7 @@ from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stage_segments, stored_indexes
 from omnigraph.storage.inspection import Listing
 from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, table_path
+from omnigraph.storage.salvage import stage_removal
 from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.telemetry import log as telemetry_log
 
@@ -58,6 +61,8 @@ class RepairCall:
     """With `confirm`, publish the rest too."""
     deep: bool = False
     """Read every column of what is pinned, and not only ids and ends; what takes its place is always read whole."""
+    source: str | None = None
+    """A copy of the graph: only files that are damaged are fetched from there, and nothing else is done."""
     actor: str = "anonymous"
     message: str | None = None
 
@@ -84,6 +89,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         ForeignFileError: Something among the tables is a link, a pipe or a device.
         NotAGraphError: There is nothing that ever was a graph.
         BranchMissingError: There is no branch of that name.
+        AnotherGraphError: The copy that files are to come from is of another graph.
         ConflictError: Others kept writing to the tables that are repaired.
         TooSlowError: Cleanups kept coming in between.
     """
@@ -93,6 +99,8 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         session.check_writable()
     for error in (error for root in TABLE_ROOTS for error in session.store.find_foreign_files(root)):
         raise error  # what a link hides is not lost, and going back would lose it
+    if call.source is not None:
+        return _fetch(session, call, call.source)
     report = _Report()
     known = Known()
 
@@ -111,6 +119,14 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         histories=tuple(report.histories),
         moved_heads=report.moved_heads,
     )
+
+
+def _fetch(session: Session, call: RepairCall, source: str) -> RepairResult:
+    """Put back from a copy what is missing or damaged, of all branches; no commit is made."""
+    if call.branch is not None:
+        raise BadArgumentError("branch", f"`{call.branch}`", "from a copy, files of all branches are put back")
+    files = repair_from(session, source, is_confirmed=call.confirm, is_deep=call.deep)
+    return RepairResult(uri=session.uri, is_confirmed=call.confirm, manifests=(), tables=(), files=files)
 
 
 def _allow(session: Session, call: RepairCall) -> None:
@@ -350,9 +366,12 @@ def _publish(
 ) -> Committed:
     """One commit of all that was chosen, unless somebody else has written to one of these tables meanwhile."""
     records = head.snapshot.manifest.tables
-    kept = {key: plan.target for key, plan in chosen.items() if plan.target is not None}
+    without_rows = {key: plan for key, plan in chosen.items() if plan.remedy is Remedy.WITHOUT_ROWS}
+    targets = {key: plan.target for key, plan in chosen.items() if plan.target is not None}
+    kept = {key: target for key, target in targets.items() if key not in without_rows}
     moves = [_without_indexes(session, key, chosen[key]) for key in kept if chosen[key].dropped_indexes]
-    made = [_empty_table(session, types[key], records[key]) for key in chosen if key not in kept]
+    moves += [_without_rows(session, key, plan) for key, plan in without_rows.items()]
+    made = [_empty_table(session, types[key], records[key]) for key in chosen if key not in targets]
     plan = CommitPlan(
         base=head,
         operation=OPERATION,
@@ -393,6 +412,12 @@ def _without_indexes(session: Session, key: str, plan: TablePlan) -> Move:
         if index.name in plan.dropped_indexes
     ]
     return Move(table_key=key, staged=stage_segments(table, [], useless))
+
+
+def _without_rows(session: Session, key: str, plan: TablePlan) -> Move:
+    """A version of the table without the fragments whose files can't be read."""
+    table = Table(session.handles, plan.pin.path, plan.pin.version)
+    return Move(table_key=key, staged=stage_removal(table, plan.lost_fragments))
 
 
 def _empty_table(session: Session, type_: AnyType, record: TableRecord) -> NewTable:

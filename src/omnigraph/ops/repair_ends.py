@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from omnigraph.commit.records import Snapshot
+from omnigraph.commit.tables import SnapshotTables
 from omnigraph.engine.checking.ends import check_ends
 from omnigraph.engine.view import View
 from omnigraph.ops.repair_plan import Remedy, TablePlan
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.storage.dataset import Table
 from omnigraph.storage.inspection import damage_of
+from omnigraph.storage.salvage import TableWithout
 from omnigraph.storage.swap_errors import DamagedError
 
-_MOVING = (Remedy.EARLIER_VERSION, Remedy.EMPTY_TABLE)
+_MOVING = (Remedy.EARLIER_VERSION, Remedy.WITHOUT_ROWS, Remedy.EMPTY_TABLE)
 
 
 def left_dangling(
@@ -25,8 +28,8 @@ def left_dangling(
     after = dict(snapshot.manifest.pins)
     after |= {key: plan.target for key, plan in plans.items() if plan.target is not None}
     emptied = {key for key, plan in plans.items() if plan.target is None}
-    tables = session.tables(replace(snapshot, manifest=replace(snapshot.manifest, pins=after)))
-    view = View(catalog, tables)
+    planned = replace(snapshot, manifest=replace(snapshot.manifest, pins=after))
+    view = View(catalog, _PlannedTables(session, planned, plans))
     found: dict[str, list[str]] = {}
     for edge in catalog.edges.values():
         moving = [key for key in _tables_of(edge) if key in plans and plans[key].remedy in _MOVING]
@@ -35,6 +38,20 @@ def left_dangling(
         for message in _broken(view, edge, emptied, session):
             found.setdefault(moving[0], []).append(message)
     return {key: tuple(messages) for key, messages in found.items()}
+
+
+class _PlannedTables(SnapshotTables):
+    """The tables of a snapshot as they will be, without the rows that are left out."""
+
+    def __init__(self, session: Session, snapshot: Snapshot, plans: Mapping[str, TablePlan]) -> None:
+        super().__init__(session.handles, snapshot, session.watch)
+        self._lost = {key: plan.lost_fragments for key, plan in plans.items() if plan.lost_fragments}
+
+    def table(self, table_key: str) -> Table:
+        """Return the table as it will be."""
+        found = super().table(table_key)
+        lost = self._lost.get(table_key)
+        return found if lost is None else TableWithout(found.handles, found.path, found.version, lost)
 
 
 def _tables_of(edge: EdgeType) -> tuple[str, ...]:

@@ -14,12 +14,14 @@ from omnigraph.ops.check_files import table_faults
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.dataset import Table, find_row_mismatches
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.inspection import Decoded, Listing, column_faults, damage_of
+from omnigraph.storage.inspection import Decoded, Fault, FaultKind, Listing, column_faults, damage_of
 from omnigraph.storage.layout import is_detached
 from omnigraph.storage.pinned_files import UnknownPartError
+from omnigraph.storage.salvage import count_rows, find_lost_fragments
 from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.verification import SMALL_BYTES
 
 _GIVEN_UP = "only a version that a cleanup has given up is whole: let no cleanup run until this is repaired"
 
@@ -44,6 +46,8 @@ class Remedy(Enum):
     """A version without the indexes that are damaged; every row stays."""
     RIGHT_COUNT = "right_count"
     """The same version, with the number of rows that it has."""
+    WITHOUT_ROWS = "without_rows"
+    """A version without the rows whose files can't be read; every other row stays as it is."""
     EMPTY_TABLE = "empty_table"
     """A new table without rows; the old one is left as it is."""
 
@@ -89,6 +93,10 @@ class TablePlan:
     """Names of indexes that `target` has and that are left out."""
     lost: tuple[LostStep, ...] = ()
     """The steps that are undone, newest first."""
+    lost_rows: int = 0
+    """How many rows go because their files can't be read."""
+    lost_fragments: tuple[int, ...] = ()
+    """The fragments of the version that is pinned which hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,8 @@ class BranchPlanner:
         if not state.faults and (state.bad_indexes or state.rows != pin.rows):
             state = self._state(pin, type_, is_deep=True)
         if state.faults:
-            return self._earlier(pin, type_, state.faults)
+            earlier = self._earlier(pin, type_, state.faults)
+            return earlier if earlier.certainty is Certainty.VERIFIED else self._choose(pin, type_, earlier)
         if state.bad_indexes:
             return TablePlan(
                 pin=pin,
@@ -140,6 +149,45 @@ class BranchPlanner:
                 target=_recounted(pin, state),
             )
         return None
+
+    def _choose(self, pin: Pin, type_: AnyType, earlier: TablePlan) -> TablePlan:
+        """Return the plan that loses fewer rows: going back, or leaving out the rows that are gone."""
+        lost = self._find_lost(pin, type_)
+        if lost is None:
+            return earlier
+        table = Table(self._session.handles, pin.path, pin.version)
+        gone = count_rows(one for one in table.fragments() if one.number in lost)
+        rows = table.count()
+        undone = _count_undone(earlier)
+        if gone >= undone:
+            reason = f"leaving out the rows that can't be read would lose {gone:,} of {rows:,}, which is no less"
+            return replace(earlier, reasons=(*earlier.reasons, reason))
+        other = "an empty table" if earlier.target is None else "the newest whole version before"
+        return TablePlan(
+            pin=pin,
+            remedy=Remedy.WITHOUT_ROWS,
+            certainty=Certainty.SUSPICIOUS,
+            reasons=(*earlier.reasons, f"{gone:,} of {rows:,} rows can't be read; {other} would lose {undone:,}"),
+            target=replace(pin, rows=rows - gone),
+            lost_rows=gone,
+            lost_fragments=tuple(sorted(lost)),
+        )
+
+    def _find_lost(self, pin: Pin, type_: AnyType) -> frozenset[int] | None:
+        """Return the fragments without which a version can be read; None when that is not enough, or all of them."""
+        self._session.go_on()
+        table = Table(self._session.handles, pin.path, pin.version)
+        listing = self._listings.get(pin.path, Listing(pin.path))
+        try:
+            with damage_of(pin.path):
+                if any(differing_columns(table, type_)):
+                    return None
+                faults = [one for one in table_faults(table, listing) if one.index is None]
+                faults += _find_mismatches(table)
+                lost = find_lost_fragments(table, listing, faults, self._known.decoded, self._session.go_on)
+        except (DamagedError, UnknownPartError):
+            return None
+        return lost if lost and len(lost) < len(table.fragments()) else None
 
     def _earlier(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TablePlan:
         """The newest version before this one that is whole, along the commits that led to it.
@@ -202,7 +250,12 @@ class BranchPlanner:
             key, path = before.table_key, before.path
             step, is_kept = _lost(commit, change), False
             left = Pin(
-                table_key=pin.table_key, path=path, version=before.version, rows=before.rows, branch=before.branch
+                table_key=pin.table_key,
+                path=path,
+                version=before.version,
+                rows=before.rows,
+                branch=before.branch,
+                sum=before.sum,
             )
         if step is not None:
             yield step, left, is_kept or not is_detached(left.version)
@@ -236,7 +289,9 @@ class BranchPlanner:
         table = Table(self._session.handles, pin.path, pin.version)
         listing = self._listings.get(pin.path, Listing(pin.path))
         try:
-            found = table_faults(table, listing)
+            found = [*_find_version_mismatch(table, pin)] or table_faults(table, listing)
+            if all(fault.index is not None for fault in found):
+                found += _find_mismatches(table, SMALL_BYTES)
         except UnknownPartError as error:
             return _State((str(error),), {}, 0)
         faults = [f"{fault.place}: {fault.reason}" for fault in found if fault.index is None]
@@ -252,7 +307,7 @@ class BranchPlanner:
         if state.faults:
             return state
         table = Table(self._session.handles, pin.path, pin.version)
-        found = column_faults(table, self._known.decoded, self._session.go_on)
+        found = _find_mismatches(table) or column_faults(table, self._known.decoded, self._session.go_on)
         return _State(tuple(f"{one.place}: {one.reason}" for one in found), {}, 0) if found else state
 
 
@@ -274,6 +329,28 @@ class Known:
 
 def _recounted(pin: Pin, state: _State) -> Pin:
     return Pin(table_key=pin.table_key, path=pin.path, version=pin.version, rows=state.rows, branch=pin.branch)
+
+
+def _find_version_mismatch(table: Table, pin: Pin) -> Iterator[Fault]:
+    """Compare the file of a version with what its pin records, before Lance decodes it."""
+    verifier = table.handles.store.verifier
+    verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
+    mismatch = verifier.find_version_mismatch(pin.path, pin.version)
+    if mismatch is not None:
+        yield Fault(kind=FaultKind.UNREADABLE, place=mismatch.key, reason=mismatch.reason)
+
+
+def _find_mismatches(table: Table, limit: int | None = None) -> list[Fault]:
+    """Compare files of rows with their names, those up to a size."""
+    found = find_row_mismatches(table, table.fragments(), limit)
+    return [Fault(kind=FaultKind.UNREADABLE, place=one.key, reason=one.reason) for one in found]
+
+
+def _count_undone(plan: TablePlan) -> int:
+    """Return how many rows going back changes at least: each commit that is undone, by how many came or went."""
+    if plan.target is None:
+        return plan.pin.rows
+    return sum(max(1, abs(one.rows_after - one.rows_before)) for one in plan.lost if one.is_content)
 
 
 def _unreadable(table: Table, type_: AnyType, go_on: Callable[[], None]) -> Iterator[str]:
@@ -328,6 +405,7 @@ def _left(commit: Commit, change: PinChange) -> Pin | None:
         version=int(change.before),
         rows=change.rows_before,
         branch=change.branch_before,
+        sum=change.sum_before,
     )
 
 

@@ -116,11 +116,40 @@ class TableRepair:
             "rows_before": plan.pin.rows,
             "rows_after": 0 if target is None else target.rows,
             "dropped_indexes": list(plan.dropped_indexes),
+            "lost_rows": plan.lost_rows,
             "lost": [step.to_json() for step in plan.lost],
             "dangling": list(self.dangling),
             "outcome": self.outcome.value,
             "action": self.outcome.value,
             "commit_id": self.commit_id,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRepair:
+    """A file that is missing or damaged, and what a copy of the graph has in its place."""
+
+    owner: str
+    """The key of its table, or which manifest it belongs to."""
+    place: str
+    """The file, or the directory of an index or of blobs, relative to the root."""
+    reason: str
+    nbytes: int
+    """The size of what the copy has."""
+    outcome: Outcome
+    trouble: str | None = None
+    """Why it can't be put in place, if it can't."""
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        return {
+            "owner": self.owner,
+            "place": self.place,
+            "reason": self.reason,
+            "bytes": self.nbytes,
+            "outcome": self.outcome.value,
+            "action": self.outcome.value,
+            "trouble": self.trouble,
         }
 
 
@@ -133,6 +162,8 @@ class RepairResult:
     manifests: tuple[ManifestRepair, ...]
     tables: tuple[TableRepair, ...]
     histories: tuple[HistoryRepair, ...] = ()
+    files: tuple[FileRepair, ...] = ()
+    """What was fetched from a copy of the graph, where one was named."""
     moved_heads: Mapping[str, int] = field(default_factory=dict)
     """Tables that other tools have written to: harmless, because the graph reads pinned versions."""
 
@@ -142,6 +173,7 @@ class RepairResult:
         outcomes = [one.outcome for one in self.manifests]
         outcomes += [one.outcome for one in self.histories]
         outcomes += [one.outcome for one in self.tables]
+        outcomes += [one.outcome for one in self.files]
         return self.is_confirmed and Outcome.REFUSED in outcomes
 
     def to_json(self) -> dict[str, object]:
@@ -152,5 +184,6 @@ class RepairResult:
             "manifests": [one.to_json() for one in self.manifests],
             "histories": [one.to_json() for one in self.histories],
             "tables": [one.to_json() for one in self.tables],
+            "files": [one.to_json() for one in self.files],
             "moved_heads": {key: str(version) for key, version in self.moved_heads.items()},
         }

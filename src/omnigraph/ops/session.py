@@ -9,8 +9,8 @@ from functools import partial
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.branches import Branches
-from omnigraph.commit.collected import collected_meanwhile
 from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.pin_need import explain_pin
 from omnigraph.commit.records import Snapshot
 from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
 from omnigraph.commit.tables import SnapshotTables
@@ -81,7 +81,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.branches = Branches(self.log)
-        self.handles.explain = partial(collected_meanwhile, self.branches)
+        self.handles.explain = partial(explain_pin, self.branches)
         derived = DerivedObjects(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
         self.reads = ReadCache(self.store.runtime.options, derived)
         self.prepared = PreparedQueries(self.store.runtime.options.query_text_characters)

@@ -25,7 +25,11 @@ class CatalogCorruptError(OmnigraphError):
 
     def __str__(self) -> str:
         where = f" at {self.place}" if self.place else ""
-        return f"the stored schema is damaged{where}: {self.reason}"
+        return (
+            f"the stored schema is damaged{where}: {self.reason}. It is in the manifest of the branch:"
+            " `omnigraph repair --from COPY` puts that back from a clone or a backup; else read an older commit"
+            " (--snapshot) or another branch, or run `omnigraph repair`, which goes back to what is whole"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from omnigraph.ops.operations import Operations
 from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.recoveries import Recovery, TableOutcome
 from omnigraph.ops.repair_plan import Certainty, LostStep, Remedy, TablePlan
-from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
+from omnigraph.ops.repair_result import FileRepair, HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
 from omnigraph.ops.table_upkeep import TableUpkeep
 from omnigraph.ops.verify import VerifyResult
 
@@ -122,7 +122,19 @@ def repaired(said: Said, uri: str) -> RepairResult:
         manifests=tuple(_manifest(one) for one in said["manifests"]),
         tables=tuple(_table(one) for one in said["tables"]),
         histories=tuple(_history(one) for one in said["histories"]),
+        files=tuple(_file(one) for one in said["files"]),
         moved_heads={key: int(version) for key, version in said["moved_heads"].items()},
+    )
+
+
+def _file(said: Said) -> FileRepair:
+    return FileRepair(
+        owner=said["owner"],
+        place=said["place"],
+        reason=said["reason"],
+        nbytes=said["bytes"],
+        outcome=Outcome(said["outcome"]),
+        trouble=said["trouble"],
     )
 
 
@@ -149,6 +161,7 @@ def _table(said: Said) -> TableRepair:
         target=target,
         dropped_indexes=tuple(said["dropped_indexes"]),
         lost=tuple(_step(one) for one in said["lost"]),
+        lost_rows=said["lost_rows"],
     )
     return TableRepair(
         branch=said["branch"],

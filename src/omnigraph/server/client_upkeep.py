@@ -1,5 +1,6 @@
 """Maintenance of a graph behind a server. The work is the server's; who asks waits for it."""
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -162,6 +163,7 @@ class RemoteUpkeep:
         force: bool = False,
         deep: bool = False,
         branch: str | None = None,
+        source: str | os.PathLike[str] | None = None,
         actor: str = ANONYMOUS,
         message: str | None = None,
     ) -> RepairResult:
@@ -169,5 +171,7 @@ class RemoteUpkeep:
         check_actor(actor)
         if confirm or force or message is not None:
             raise BadArgumentError("confirm", "given", "a repair is confirmed where the graph is, not through a server")
+        if source is not None:
+            raise BadArgumentError("source", "given", "files are put back where the graph is, not through a server")
         body = {"branch": branch, "deep": deep}
         return answers.repaired(self._calls.post("repair", body, seconds=PATIENT_SECONDS), self.uri)

@@ -224,4 +224,5 @@ class RepairAnswer(msgspec.Struct, kw_only=True):
     manifests: list[dict[str, Any]]
     histories: list[dict[str, Any]]
     tables: list[dict[str, Any]]
+    files: list[dict[str, Any]]
     moved_heads: dict[str, str]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from omnigraph.commit.collected import explained_handles
 from omnigraph.commit.notes import TaskNote
+from omnigraph.commit.pin_need import explained_handles
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import Faults
 from omnigraph.ids import ulid_texts

@@ -11,6 +11,7 @@ import lance
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.requests import counted, is_io, is_unreachable, reason_of, store_failure
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import WAYS_OUT
 from omnigraph.storage.verification import Mismatch
 
 CACHED_HANDLES = 512
@@ -20,6 +21,7 @@ _DAMAGED = (
     "not appear to be a Lance file",
     "Encountered corrupt file",
     "rust/lance-encoding/src/",
+    "rust/lance-file/src/",
     "rust/lance-table/src/io/deletion.rs",
 )
 """What the text of Lance's errors says of a data file or a deletion file that is not one any more, or not all of it.
@@ -41,15 +43,49 @@ class PinUnreadableError(OmnigraphError):
     kind = Kind.CORRUPT
     code = "pin_unreadable"
 
-    def __init__(self, path: str, version: int, reason: str) -> None:
-        super().__init__(path, version, reason)
+    def __init__(  # noqa: PLR0913, PLR0917 - facts, of which most are known only where the graph's manifests can be read
+        self,
+        path: str,
+        version: int,
+        reason: str,
+        table_key: str | None = None,
+        file: str | None = None,
+        branches: tuple[str, ...] = (),
+        commits: int = 0,
+        is_counted: bool = True,
+        readable: str | None = None,
+    ) -> None:
+        super().__init__(path, version, reason, table_key, file, branches, commits, is_counted, readable)
         self.path, self.version, self.reason = path, version, reason
+        self.table_key, self.file = table_key, file
+        self.branches, self.commits, self.is_counted = list(branches), commits, is_counted
+        """The branches whose newest state needs it, and how many commits of the first of them do, or at least do."""
+        self.readable = readable
+        """The newest commit whose state does not need it."""
 
     def __str__(self) -> str:
+        table = "" if self.table_key is None else f"{self.table_key}: "
+        is_named = self.file is None or self.file in self.reason
+        reason = self.reason if is_named else f"{self.file}: {self.reason}"
         return (
-            f"version {self.version} of the table {self.path} can't be read ({self.reason});"
-            " its files were removed or damaged outside of omnigraph: run `omnigraph repair --deep`"
+            f"{table}version {self.version} of the table {self.path} can't be read ({reason});"
+            f" its files were removed or damaged outside of omnigraph. {self._describe_need()}{WAYS_OUT}"
         )
+
+    def _describe_need(self) -> str:
+        """Say who needs it, and what can still be read."""
+        if self.table_key is None:
+            return ""
+        least = "" if self.is_counted else "at least "
+        commits = "1 commit" if self.commits == 1 else f"{self.commits:,} commits"
+        if self.branches:
+            names = ", ".join(f"`{name}`" for name in self.branches)
+            is_are = "branch" if len(self.branches) == 1 else "branches"
+            needed = f"The {is_are} {names} and {least}{commits} need it"
+        else:
+            needed = f"Only the past needs it, {least}{commits}" if self.commits else "Only the past needs it"
+        readable = "" if self.readable is None else f", and so can all of commit {self.readable}"
+        return f"{needed}; other tables can be read{readable}. "
 
 
 Explain: TypeAlias = Callable[[PinUnreadableError], PinUnreadableError]
@@ -139,6 +175,7 @@ class Handles:
                 dataset = lance.dataset(
                     uri, version=version, session=self.store.session, storage_options=self.store.lance_options
                 )
+                _ = dataset.schema  # Lance panics over a type that it does not know, and not before it is asked
             except (ValueError, OSError, RuntimeError) as error:
                 if is_unreachable(error):
                     raise store_failure(f"open {path}", error) from error
@@ -178,6 +215,11 @@ class Handles:
         if expected is not None and rows != expected.rows:
             reason = f"it has {rows:,} rows, and its pin says {expected.rows:,}"
             raise self.explain(PinUnreadableError(path, version, reason))
+
+    def list_open(self) -> list[tuple[str, int]]:
+        """Return the versions that are held open, those that were used last at the end."""
+        with self._lock:
+            return list(self._open)
 
     def keep(self, path: str, dataset: lance.LanceDataset) -> None:
         """Remember a handle that a write has just made, so that reading it needs no request."""

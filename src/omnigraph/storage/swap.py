@@ -29,6 +29,7 @@ from omnigraph.storage.stamping import stamp_fragment
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
 from omnigraph.storage.verification import Mismatch
+from omnigraph.storage.version_notes import read_note
 from omnigraph.telemetry import log
 
 MAX_LOST_VERSIONS = 1_000
@@ -271,7 +272,7 @@ def write_note(store: Store, path: str, version: int) -> None:
 
 def matches_note(store: Store, path: str, version: int) -> bool:
     """Return whether a version's file matches the note of its checksum; so it does when there is no note of it."""
-    number, recorded = _read_note(store, path)
+    number, recorded = read_note(store, path)
     if number != version:
         return True
     try:
@@ -283,20 +284,6 @@ def matches_note(store: Store, path: str, version: int) -> bool:
     return f"{found:016x}" == recorded
 
 
-def _read_note(store: Store, path: str) -> tuple[int, str]:
-    """Return the version and the checksum that are noted; version 0 when there is no note, or it is damaged."""
-    if store.local is None:
-        return 0, ""
-    try:
-        note = bytes(store.local.get_derived(version_note(path))).decode("ascii")
-    except (ObjectMissingError, UnicodeDecodeError):
-        return 0, ""
-    text, _, own = note.rpartition(" ")
-    number, _, recorded = text.partition(" ")
-    is_whole = own == checksum_text(text.encode()) and number.isdigit()
-    return (int(number), recorded) if is_whole else (0, "")
-
-
 def read_hint(store: Store, path: str, newest: int) -> int | None:
     """Return the number of a version after `newest` that was made; None when there is no sign of one.
 
@@ -305,7 +292,7 @@ def read_hint(store: Store, path: str, newest: int) -> int | None:
     """
     if store.local is None:
         return None
-    noted, _ = _read_note(store, path)
+    noted, _ = read_note(store, path)
     try:
         hint = json.loads(store.local.get(version_hint(path)).data)["version"]
     except (ObjectMissingError, ValueError, LookupError, TypeError):
@@ -320,6 +307,7 @@ def _open(store: Store, path: str, version: int | None) -> SwapTable:
             dataset = lance.dataset(
                 store.table_uri(path), version=version, session=store.session, storage_options=store.lance_options
             )
+            _ = dataset.schema  # Lance panics over a type that it does not know, and not before it is asked
         except (ValueError, OSError, RuntimeError) as error:
             reason = reason_of(error)
             if is_unreachable(error):

@@ -1,6 +1,22 @@
 """Errors of compare-and-swap tables, for rooms that may not touch such tables themselves."""
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES
+
+WAYS_OUT = (
+    "`omnigraph repair --from COPY` puts the file back from a clone or a backup; else read an older commit"
+    " (--snapshot) or another branch, or run `omnigraph repair --deep`, which goes back to what is whole and, with"
+    " --force --confirm, goes on without the rows that are gone"
+)
+"""What can be done about damage, the best first."""
+_OWNERS = {
+    MANIFEST: "the manifest of main",
+    BRANCHES: "the manifest of another branch",
+    NODES: "the nodes of one type",
+    EDGES: "the edges of one type",
+    AUDIT: "the list of recoveries",
+}
+"""Whose a file is, by the first part of its key."""
 
 
 class SwapLostError(OmnigraphError):
@@ -44,8 +60,8 @@ class NewestVersionDamagedError(OmnigraphError):
     def __str__(self) -> str:
         return (
             f"version {self.version} of {self.path}, the newest, can't be read ({self.reason})."
-            " Older commits are intact:"
-            " read one with --snapshot, and run `omnigraph repair` to go back to the newest readable one"
+            " Older commits are intact: read one with --snapshot. `omnigraph repair --from COPY` puts the file back"
+            " from a clone or a backup; `omnigraph repair` shows how to go back to the newest readable one"
         )
 
 
@@ -60,4 +76,9 @@ class DamagedError(OmnigraphError):
         self.place, self.reason = place, reason
 
     def __str__(self) -> str:
-        return f"{self.place} can't be read ({self.reason}): run `omnigraph check`, which tells what to do"
+        owner = _OWNERS.get(self.place.partition("/")[0])
+        whose = "" if owner is None else f"; it belongs to {owner}"
+        return (
+            f"{self.place} can't be read ({self.reason}){whose}. Run `omnigraph check`, which tells who needs it."
+            f" {WAYS_OUT}"
+        )

@@ -67,6 +67,11 @@ class Verifier:
         """Take files as matching: this process has just computed their checksums."""
         self._matched.update(keys)
 
+    @property
+    def matched(self) -> frozenset[str]:
+        """The files that were found to match so far."""
+        return frozenset(self._matched)
+
     def is_trusted(self, key: str) -> bool:
         """Return whether a file was found to match, or was written by this process."""
         return key in self._matched
