@@ -5,7 +5,7 @@ from collections.abc import Callable
 import omnigraph as og
 from omnigraph.commit.publisher import arm
 from omnigraph.runtime import Runtime
-from omnigraph.storage.layout import MANIFEST, version_file, version_hint
+from omnigraph.storage.layout import MANIFEST, version_file, version_hint, version_note
 
 SCHEMA = "node P { k: String @key }"
 Witness = Callable[[og.Graph], None]
@@ -77,6 +77,7 @@ def lose_versions(graph: og.Graph, branch: str, back_to: int) -> None:
     for number in range(back_to + 1, log.last().snapshot.manifest_version + 1):
         objects.delete(f"{path}/{version_file(number)}")
     objects.delete(version_hint(path))
+    objects.delete(version_note(path))
 
 
 def roll_back(uri: str, witness: str, runtime: Runtime, *, is_written_over: bool = False) -> og.Graph:

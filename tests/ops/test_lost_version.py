@@ -1,5 +1,6 @@
 """The newest version of a manifest that is gone, or replaced by its predecessor, is damage, not a roll-back."""
 
+import os
 import shutil
 from collections.abc import Callable
 from itertools import product
@@ -167,3 +168,28 @@ def test_a_write_does_not_spin_where_the_next_version_is_taken_and_nothing_has_m
         graph.mutate(INSERT, branch=branch)
 
     assert clock.sleeps <= 3
+
+
+def test_a_version_is_missed_by_the_note_of_its_checksum_where_the_hint_is_gone_too(tmp_path: Path) -> None:
+    root = tmp_path / "g"
+    graph = og.create_graph(str(root), "node P { name: String @key }", runtime=runtime())
+    graph.load([{"type": "P", "data": {"name": "a"}}], mode="append")
+    versions = root / "__manifest" / "_versions"
+    newest = min(versions.glob("*.manifest"))  # Lance counts the names of versions down
+    newest.unlink()
+    (versions / "latest_version_hint.json").unlink()
+
+    with pytest.raises(NewestVersionDamagedError):
+        og.open_graph(str(root), runtime=runtime()).snapshot()
+
+
+def test_a_backup_by_hard_links_is_not_changed_by_the_next_commit(tmp_path: Path) -> None:
+    root = tmp_path / "g"
+    graph = og.create_graph(str(root), "node P { name: String @key }", runtime=runtime())
+    shutil.copytree(root, tmp_path / "backup", copy_function=os.link)
+
+    graph.load([{"type": "P", "data": {"name": "a"}}], mode="append")
+    backup = og.open_graph(str(tmp_path / "backup"), runtime=runtime())
+
+    assert backup.snapshot().commit.operation == "init"
+    assert [one.code for one in og.check_graph(backup.uri, runtime=runtime(), deep=True).findings] == []
