@@ -10,7 +10,9 @@ from omnigraph.storage.layout import ManifestPath, TablePath
 from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 MAIN = "main"
-MAINTENANCE = frozenset({"optimize", "reindex"})
+RECORD = "record"
+"""The operation of a commit that changes nothing, and records what is there: a chain of digests begins with it."""
+MAINTENANCE = frozenset({"optimize", "reindex", RECORD})
 """Operations that change how rows are stored, never what they say: they conflict with nothing."""
 
 
@@ -39,6 +41,8 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     sum_before: str | None = None
     sum_after: str | None = None
     """The checksums of the files of both versions, where they were recorded."""
+    lists_before: tuple[str, ...] = ()
+    """Lists of checksums that the pin named before and does not name any more: earlier states need them still."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -178,7 +182,7 @@ class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     created_by: str
 
 
-class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """An object with the hashes of the idempotency keys of sealed commits, from one `seq` to another."""
 
     name: str
@@ -188,6 +192,8 @@ class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     last_seq: int
     until: str
     """The time of the last of the commits."""
+    sum: str | None = None
+    """The checksum of the object; None of one that an earlier release wrote."""
 
 
 class KeyIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

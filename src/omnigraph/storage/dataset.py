@@ -388,6 +388,8 @@ def verify(
     if not handles.is_verifying or level in known or Verified.WHOLE in known:
         return
     limit = None if Verified.WHOLE in level else SMALL_BYTES
+    if limit is not None and not handles.store.verifier.is_verifying_reads:
+        return
     fragments = [one for one in table.fragments() if only is None or one.number in only]
     found: list[Iterator[Mismatch]] = []
     if Verified.ROWS & ~known or limit is None:

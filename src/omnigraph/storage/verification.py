@@ -2,14 +2,20 @@
 
 A reader verifies the file of a table version before Lance opens it, and deletion files and small files before rows are
 read. Large files are verified by those who read all of them anyway (`check --deep`, clones, maintenance, the server's
-scrub), or by everybody where the settings say so.
+scrub), or by everybody where the settings say so. On an object store every comparison is a request, so only these do.
+
+Names of files carry checksums, or lists that pins name hold them. A list that is damaged says nothing, and takes nothing
+from whoever reads the files.
 """
 
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from omnigraph.options import Verify
+from omnigraph.storage.checksum_lists import FileSum, ListDamagedError, decode_list, list_key
 from omnigraph.storage.checksums import (
     blob_checksum,
     checksum_directory,
@@ -20,6 +26,7 @@ from omnigraph.storage.checksums import (
     uuid_checksum,
 )
 from omnigraph.storage.layout import version_key
+from omnigraph.telemetry import log
 
 SMALL_BYTES = 4 * 1024 * 1024
 """Files up to this size are verified at their first read: 0.4 ms of a core for the largest, 10 µs for one of 2 KB."""
@@ -42,15 +49,44 @@ class Mismatch:
     reason: str
 
 
+class StoredFiles(Protocol):
+    """Reads files of a graph where they are: the object store's part of a verifier."""
+
+    def read(self, key: str) -> bytes:
+        """Return a small object; FileNotFoundError when it is not there."""
+        ...
+
+    def checksum(self, key: str) -> tuple[int, int]:
+        """Return the size and the checksum of a file of an object store; FileNotFoundError when it is not there."""
+        ...
+
+
 class Verifier:
     """Knows what was recorded of the files of one graph, and which of them were found to match."""
 
-    def __init__(self, locate: Callable[[str], str] | None, level: Verify, *, follow_links: bool = False) -> None:
-        """Take how a key becomes a path; None on an object store, where names carry no checksums."""
-        self._locate, self._follow = locate, follow_links
+    def __init__(
+        self,
+        locate: Callable[[str], str] | None,
+        level: Verify,
+        *,
+        follow_links: bool = False,
+        files: StoredFiles | None = None,
+    ) -> None:
+        """Take how a key becomes a path; None on an object store, where `files` are read and names carry nothing."""
+        self._locate, self._follow, self._files = locate, follow_links, files
         self.is_eager = level is Verify.ALWAYS
         self._expected: dict[tuple[str, int], Expected] = {}
         self._matched: set[str] = set()
+        self._lock = threading.Lock()
+        self._lists: dict[str, _Lists] = {}
+        """By table, the lists that its pins name."""
+        self.damaged_lists: dict[str, str] = {}
+        """By key, why a list can't be used."""
+
+    @property
+    def is_verifying_reads(self) -> bool:
+        """Whether ordinary reads compare small files: on an object store that takes requests, unless it is wanted."""
+        return self._locate is not None or self.is_eager
 
     def expect(self, path: str, version: int, checksum: str | None, rows: int) -> None:
         """Remember what a pin records of a version; a later pin without a checksum does not take one away."""
@@ -62,6 +98,37 @@ class Verifier:
     def expected(self, path: str, version: int) -> Expected | None:
         """Return what is recorded of a version, as far as a manifest that was read said so."""
         return self._expected.get((path, version))
+
+    def expect_lists(self, path: str, names: Iterable[str]) -> None:
+        """Remember lists of checksums that a pin of a table names; they are read when something is looked up."""
+        for name in names:
+            lists = self._lists.setdefault(path, _Lists())
+            if name not in lists.known:
+                lists.known.add(name)
+                lists.unread.add(name)
+
+    def read_list(self, path: str, name: str) -> dict[str, FileSum]:
+        """Return the files of a list, named relative to the table; none of one that can't be used, which is noted."""
+        key = list_key(path, name)
+        try:
+            if self._files is None:
+                raise ListDamagedError("there is nothing to read it with")
+            return decode_list(name, self._files.read(key))
+        except (OSError, ListDamagedError) as error:
+            reason = "it is missing" if isinstance(error, FileNotFoundError) else str(error)
+            self.damaged_lists[key] = reason
+            log.warning("the list of checksums %s is not used: %s", key, reason)
+            return {}
+
+    def listed(self, key: str) -> FileSum | None:
+        """Return what a list says of a file; None where none does."""
+        path, name = _split(key)
+        lists = self._load_lists(path)
+        return None if lists is None else lists.files.get(name)
+
+    def is_recorded(self, key: str) -> bool:
+        """Return whether there is a checksum of a file, or of a directory, which `PinnedFiles` names."""
+        return self._named(key) is not None or self.listed(key) is not None or bool(self._below(key))
 
     def trust(self, keys: Iterable[str]) -> None:
         """Take files as matching: this process has just computed their checksums."""
@@ -98,10 +165,17 @@ class Verifier:
             OSError: It can't be read.
         """
         known = self._expected.get((path, version))
-        key = version_key(path, version)
-        if known is None or known.checksum is None:
-            return None
-        return self._compare(key, int(known.checksum, 16))
+        recorded = None if known is None or known.checksum is None else int(known.checksum, 16)
+        return self._compare(version_key(path, version), recorded)
+
+    def find_mismatch(self, key: str) -> Mismatch | None:
+        """Compare a data file, a deletion file, or a directory of blobs or of an index, as `PinnedFiles` names it.
+
+        Raises:
+            OSError: It can't be read.
+        """
+        is_directory = "/_indices/" in key or ("/data/" in key and not key.endswith(".lance"))
+        return self._compare(key, self._named(key), is_directory=is_directory)
 
     def find_data_mismatch(self, path: str, name: str) -> Mismatch | None:
         """Compare a data file with its name; nothing where the name carries no checksum."""
@@ -121,23 +195,103 @@ class Verifier:
 
     def blob_bytes(self, path: str, name: str) -> int:
         """Return the size of all blobs beside a data file; 0 when there are none, or they are not on this machine."""
+        key = f"{path}/data/{name.removesuffix('.lance')}"
         if self._locate is None or blob_checksum(name) is None:
-            return 0
+            return sum(one.size for _, one in self._below(key))
         try:
-            with os.scandir(self._locate(f"{path}/data/{name.removesuffix('.lance')}")) as entries:
+            with os.scandir(self._locate(key)) as entries:
                 return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
         except FileNotFoundError:
             return 0
 
-    def _compare(self, key: str, recorded: int | None, *, is_directory: bool = False) -> Mismatch | None:
-        if self._locate is None or recorded is None or key in self._matched:
+    def checksum_file(self, key: str) -> FileSum:
+        """Return the size and the checksum of a file as it is.
+
+        Raises:
+            OSError: It can't be read, or is not there.
+        """
+        if self._locate is not None:
+            return FileSum(*checksum_file(self._locate(key), follow_links=self._follow))
+        if self._files is None:
+            raise FileNotFoundError(key)
+        return FileSum(*self._files.checksum(key))
+
+    def _named(self, key: str) -> int | None:
+        """Return the checksum that a name carries: of a data file, a deletion file, or a directory."""
+        if "/_deletions/" in key:
+            return deletion_checksum(key)
+        if "/_indices/" in key:
+            return uuid_checksum(key.rpartition("/")[2])
+        if "/data/" not in key:
             return None
-        compute = checksum_directory if is_directory else checksum_file
+        return data_checksum(key) if key.endswith(".lance") else blob_checksum(f"{key}.lance")
+
+    def _below(self, directory: str) -> list[tuple[str, FileSum]]:
+        """Return what lists say of files below a directory of blobs or of an index, by their keys."""
+        path, name = _split(directory)
+        lists = self._load_lists(path)
+        return [] if lists is None else [(f"{path}/{file}", lists.files[file]) for file in lists.below.get(name, ())]
+
+    def _load_lists(self, path: str) -> "_Lists | None":
+        """Return the lists of a table, all of them read; None where there are none, as of most tables."""
+        lists = self._lists.get(path)
+        if lists is not None and lists.unread:
+            with self._lock:  # whoever comes meanwhile needs all of them too
+                for name in tuple(lists.unread):
+                    lists.add(self.read_list(path, name))
+                    lists.unread.discard(name)
+        return lists
+
+    def _compare(self, key: str, recorded: int | None, *, is_directory: bool = False) -> Mismatch | None:
+        if key in self._matched:
+            return None
         try:
-            _, found = compute(self._locate(key), follow_links=self._follow)
+            if recorded is None:
+                is_known, wrong = self._compare_listed(key)
+            else:
+                is_known, wrong = True, None if self._has(key, recorded, is_directory=is_directory) else key
         except FileNotFoundError:
             return None
-        if not is_same(found, recorded):
-            return Mismatch(key, _MISMATCH)
-        self._matched.add(key)
+        if wrong is not None:
+            return Mismatch(wrong, _MISMATCH)
+        if is_known:
+            self._matched.add(key)
         return None
+
+    def _has(self, key: str, recorded: int, *, is_directory: bool) -> bool:
+        """Return whether a file, or all files of a directory, have a checksum."""
+        if is_directory and self._locate is not None:
+            return is_same(checksum_directory(self._locate(key), follow_links=self._follow)[1], recorded)
+        return is_same(self.checksum_file(key).checksum, recorded)
+
+    def _compare_listed(self, key: str) -> tuple[bool, str | None]:
+        """Return whether lists know a file or a directory, and the file that is not what they say."""
+        listed = self.listed(key)
+        files = self._below(key) if listed is None else [(key, listed)]
+        return bool(files), next((file for file, found in files if self.checksum_file(file) != found), None)
+
+
+class _Lists:
+    """What the lists of one table say, as far as they were read."""
+
+    def __init__(self) -> None:
+        self.unread: set[str] = set()
+        self.known: set[str] = set()
+        self.files: dict[str, FileSum] = {}
+        self.below: dict[str, list[str]] = {}
+        """By directory of blobs or of an index, its files."""
+
+    def add(self, files: Mapping[str, FileSum]) -> None:
+        for name, found in files.items():
+            if name not in self.files:
+                room, _, rest = name.partition("/")
+                directory, _, inside = rest.partition("/")
+                if inside:
+                    self.below.setdefault(f"{room}/{directory}", []).append(name)
+            self.files[name] = found
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Return the table of a key, and the rest, which is relative to it."""
+    root, table, name = key.split("/", 2)
+    return f"{root}/{table}", name
