@@ -415,7 +415,7 @@ def find_row_mismatches(table: Table, fragments: Iterable[Fragment], limit: int 
     for fragment in fragments:
         if fragment.deletions is not None:
             yield from _some(verifier.find_deletion_mismatch(path, f"_deletions/{fragment.deletions}"))
-            yield from _some(_find_malformed_deletions(table, fragment))
+            yield from _some(find_malformed_deletions(table, fragment))
         if limit is None or fragment.nbytes <= limit:
             for name in fragment.files:
                 yield from _some(verifier.find_data_mismatch(path, name))
@@ -438,7 +438,7 @@ def _some(mismatch: Mismatch | None) -> Iterator[Mismatch]:
         yield mismatch
 
 
-def _find_malformed_deletions(table: Table, fragment: Fragment) -> Mismatch | None:
+def find_malformed_deletions(table: Table, fragment: Fragment) -> Mismatch | None:
     """Decode a deletion file whose name carries no checksum, on local disk, before Lance does.
 
     One wrong bit in such a file makes Lance reserve petabytes, which ends the process.

@@ -130,6 +130,13 @@ class Verifier:
         """Return whether there is a checksum of a file, or of a directory, which `PinnedFiles` names."""
         return self._named(key) is not None or self.listed(key) is not None or bool(self._below(key))
 
+    def is_named(self, key: str) -> bool:
+        """Return whether the name of a file, or of the directory of blobs or of an index above it, has a checksum."""
+        path, name = _split(key)
+        room, _, rest = name.partition("/")
+        directory, _, inside = rest.partition("/")
+        return self._named(f"{path}/{room}/{directory}" if inside else key) is not None
+
     def trust(self, keys: Iterable[str]) -> None:
         """Take files as matching: this process has just computed their checksums."""
         self._matched.update(keys)

@@ -1,0 +1,32 @@
+"""Graphs as earlier releases wrote them: no name carries a checksum, no pin or manifest records one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from omnigraph.commit import manifest_log
+from omnigraph.commit.records import Manifest
+from omnigraph.storage import stamping, swap
+from omnigraph.storage.verification import Verifier
+
+
+@contextmanager
+def without_checksums() -> Iterator[None]:
+    """Let what is written inside of the block record no checksum at all."""
+    head_rows = manifest_log.head_rows
+
+    def plain_rows(manifest: Manifest, version: int) -> pa.Table:
+        rows = head_rows(manifest, version)
+        return rows.slice(0, rows.num_rows - 1)  # the last one is of all others
+
+    with (
+        patch.object(stamping, "name_data_file", lambda name, _found, _blobs: name),
+        patch.object(stamping, "mark_read_version", lambda found: found & 0xFFFF_FFFF),
+        patch.object(stamping, "mark_uuid", lambda text, _found: text),
+        patch.object(Verifier, "checksum_version", lambda *_: None),
+        patch.object(manifest_log, "head_rows", plain_rows),
+        patch.object(swap, "write_note", lambda *_: None),
+    ):
+        yield
