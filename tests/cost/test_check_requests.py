@@ -28,7 +28,7 @@ def counted(graph: og.Graph, *, quick: bool) -> Requests:
 
 
 def test_a_quick_check_asks_the_same_however_many_files_there_are(tmp_path: Path) -> None:
-    few, many = (counted(grown(tmp_path / str(number), number), quick=True) for number in (2, 12))
+    few, many = (counted(grown(tmp_path / str(number), number), quick=True) for number in (8, 20))
 
     assert many.total(operation="list") == few.total(operation="list") <= 10
     assert many.total(operation="head") == few.total(operation="head")

@@ -27,7 +27,16 @@ from omnigraph.commit.records import Commit, Floor
 from omnigraph.commit.refs import undo
 from omnigraph.commit.retention import ranges
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.layout import EDGES, NODES, RECOVERY, version_file, version_hint, version_key, version_number
+from omnigraph.storage.layout import (
+    EDGES,
+    NODES,
+    RECOVERY,
+    version_file,
+    version_hint,
+    version_key,
+    version_note,
+    version_number,
+)
 from omnigraph.storage.objects import ObjectChangedError, ObjectExistsError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
@@ -99,13 +108,13 @@ def _move_aside(store: Store, path: str, number: int, etag: str | None) -> None:
 
 def _move_hint_aside(store: Store, path: str, newest: int) -> None:
     """Forget that a version was made which is gone or goes; its number stays known by the copy, even without a file."""
-    try:
-        hint = store.objects.get(version_hint(path))
-        with suppress(ObjectExistsError):  # a repair that died has kept the version itself under that name
-            store.objects.put_if_absent(aside_key(path, newest), hint.data)
-        store.objects.delete_if_match(version_hint(path), hint.etag)
-    except (ObjectMissingError, ObjectChangedError):
-        return  # there is none, or a newer one of somebody who has published since
+    for key in (version_hint(path), version_note(path)):
+        # There may be none, or a newer one of somebody who has published since.
+        with suppress(ObjectMissingError, ObjectChangedError):
+            hint = store.objects.get(key)
+            with suppress(ObjectExistsError):  # a repair that died has kept the version itself under that name
+                store.objects.put_if_absent(aside_key(path, newest), hint.data)
+            store.objects.delete_if_match(key, hint.etag)
 
 
 def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -> Head:

@@ -47,6 +47,7 @@ SCHEMA = pa.schema(
 )
 """The manifest's columns, with the stamp in their metadata."""
 
+_COLUMNS = tuple(SCHEMA.names)
 Row = dict[str, object]
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -119,8 +120,10 @@ def head_rows(manifest: Manifest, version: int) -> pa.Table:
     head = f"graph_head:{manifest.branch}"
     rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
     rows += _journal_rows(manifest.commits, manifest.old_schemas)
-    integrity = Integrity(version=version, rows=digest_rows(rows), sealed=manifest.sealed)
-    return _table([*rows, _row(_INTEGRITY, _INTEGRITY, integrity)])
+    whole = list(map(_fill_columns, rows))
+    integrity = Integrity(version=version, rows=digest_rows(whole), sealed=manifest.sealed)
+    whole.append(_fill_columns(_row(_INTEGRITY, _INTEGRITY, integrity)))
+    return pa.Table.from_pylist(whole, SCHEMA)
 
 
 def journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
@@ -128,10 +131,9 @@ def journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()
     return _table(_journal_rows(commits, schemas))
 
 
-def digest_rows(rows: Iterable[Row]) -> str:
-    """Return a digest of rows: what they say, however a file lays them out."""
-    values = [[row.get(name) for name in SCHEMA.names] for row in rows]
-    return checksum_text(msgspec.msgpack.encode(values))
+def digest_rows(rows: list[Row]) -> str:
+    """Return a digest of rows that have all columns, in order: what they say, however a file lays them out."""
+    return checksum_text(msgspec.msgpack.encode(rows))
 
 
 def _journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord]) -> list[Row]:
@@ -171,8 +173,13 @@ def _pin_metadata(pin: Pin) -> str | None:
     return msgspec.json.encode(PinRecord(sum=pin.sum, lists=pin.lists)).decode()
 
 
+def _fill_columns(row: Row) -> Row:
+    """Return a row with all columns, in their order."""
+    return {name: row.get(name) for name in _COLUMNS}
+
+
 def _table(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist([{name: row.get(name) for name in SCHEMA.names} for row in rows], SCHEMA)
+    return pa.Table.from_pylist(list(map(_fill_columns, rows)), SCHEMA)
 
 
 # --- from rows -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.records import MAIN
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.actors import check_signature
+from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.check_files import Files, Pinned, Thoroughness, check_files, list_tables, pinned_in
 from omnigraph.ops.check_manifests import Manifests, check_manifests
 from omnigraph.ops.check_operations import check_operations
@@ -124,11 +125,14 @@ def check(session: Session, call: CheckCall) -> CheckResult:
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
         BranchMissingError: There is no branch of that name.
+        BadArgumentError: It is to be both quick and deep.
     """
     if call.branch is None:
         session.allow_on_graph(Action.MAINTAIN)
     else:
         session.allow(Action.MAINTAIN, call.branch, signed=call.actor if call.is_record else None)
+    if call.is_quick and (call.is_deep or call.is_record):
+        raise BadArgumentError("quick", "given", "a quick check reads no file that a deep one compares")
     if call.is_record:
         session.check_writable()
         check_signature(call.actor, call.message, None)

@@ -1,4 +1,4 @@
-"""What kept commits name, present and past: whether its files are there and are what was recorded; and what is unused."""
+"""What kept commits name: whether its files are there and are what was recorded, present and past; what is unused."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -121,9 +121,7 @@ class VerifiedFiles:
     faults: dict[str, Fault] = field(default_factory=dict)
 
 
-def verify_files(
-    session: Session, look: KeptLook, listings: Mapping[str, Listing], watch: Watch
-) -> VerifiedFiles:
+def verify_files(session: Session, look: KeptLook, listings: Mapping[str, Listing], watch: Watch) -> VerifiedFiles:
     """Compare every file that a kept version names with its checksum, each once."""
     store, found = session.store, VerifiedFiles()
     sizes: dict[str, int] = {}

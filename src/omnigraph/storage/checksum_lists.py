@@ -1,8 +1,8 @@
 """Lists of checksums, for files whose names carry none: those of earlier releases, and all on an object store.
 
-A list is an object `{table}/_checksums/{digest}` of lines `["data/….lance", size, "xxh3"]`, sorted by name. Its own name
-is the digest of its content, so that it is checked by whoever reads it, and never changes. Pins say which lists there
-are of a table.
+A list is an object `{table}/_checksums/{digest}` of lines `["data/….lance", size, "xxh3"]`, sorted by name. Its own
+name is the digest of its content, so that whoever reads it can check it, and it never changes. Pins say which lists
+there are of a table.
 """
 
 from collections.abc import Mapping

@@ -369,7 +369,7 @@ class Table:
 
 def verify(
     table: Table,
-    level: Verified = Verified.ROWS,
+    level: int = Verified.ROWS,
     *,
     cause: Exception | None = None,
     only: Collection[int] | None = None,
@@ -385,16 +385,16 @@ def verify(
     if handles.store.verifier.is_eager:
         level |= Verified.WHOLE
     known = handles.verified(table.path, table.version)
-    if not handles.is_verifying or level in known or Verified.WHOLE in known:
+    if not handles.is_verifying or known & level == level or known & Verified.WHOLE:
         return
-    limit = None if Verified.WHOLE in level else SMALL_BYTES
+    limit = None if level & Verified.WHOLE else SMALL_BYTES
     if limit is not None and not handles.store.verifier.is_verifying_reads:
         return
     fragments = [one for one in table.fragments() if only is None or one.number in only]
     found: list[Iterator[Mismatch]] = []
-    if Verified.ROWS & ~known or limit is None:
+    if not known & Verified.ROWS or limit is None:
         found.append(find_row_mismatches(table, fragments, limit))
-    if only is None and (Verified.INDEXES & level & ~known or limit is None):
+    if only is None and (level & ~known & Verified.INDEXES or limit is None):
         found.append(find_index_mismatches(table, limit))
     with handles.verifying(table.path), read_errors(table.path, table.version):
         mismatch = next(chain.from_iterable(found), None)

@@ -4,7 +4,6 @@ Only on local disk: on an object store a file can't be renamed, and its checksum
 Who is to know of a file in case this process dies is told its new name before it gets it.
 """
 
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -35,13 +34,13 @@ def stamp_fragment(
     known: Collection[str] = (),
 ) -> Fragment:
     """Rename the data files of a fresh fragment, but for those of the names `known`; return the fragment with them."""
-    described: Fragment = json.loads(json.dumps(fragment))
     if not store.location.is_local:
-        return described
-    for file in described["files"]:
-        if file["path"] not in known:
-            file["path"] = _stamp_data_file(store, path, str(file["path"]), announce)
-    return described
+        return dict(fragment)
+    files = [
+        file if file["path"] in known else {**file, "path": _stamp_data_file(store, path, str(file["path"]), announce)}
+        for file in fragment["files"]
+    ]
+    return {**fragment, "files": files}
 
 
 def _stamp_data_file(store: Store, path: str, name: str, announce: Announce) -> str:
@@ -66,13 +65,13 @@ def _stamp_data_file(store: Store, path: str, name: str, announce: Announce) -> 
 
 def stamp_deletions(store: Store, path: str, fragment: Mapping[str, Any]) -> Fragment:
     """Rename the deletion file of a fragment that has just lost rows; return the fragment with its name."""
-    described: Fragment = json.loads(json.dumps(fragment))
     if not store.location.is_local:
-        return described
-    before = deletion_file(described)
+        return dict(fragment)
+    before = deletion_file(fragment)
     try:
         _, found = checksum_file(store.uri(f"{path}/{before}"))
-        described["deletion_file"]["read_version"] = mark_read_version(found)
+        marked = {**fragment["deletion_file"], "read_version": mark_read_version(found)}
+        described: Fragment = {**fragment, "deletion_file": marked}
         after = deletion_file(described)
         os.rename(store.uri(f"{path}/{before}"), store.uri(f"{path}/{after}"))  # noqa: PTH104 - plain strings
     except OSError as error:

@@ -64,7 +64,8 @@ class Store:
         """The same objects where they are files of this machine, for what only files have."""
         stored: ObjectStore = self.local or _remote_objects(location, runtime)
         self.objects: ObjectStore = CountedObjects(stored, runtime)
-        locate = self.uri if location.is_local else None
+        # Not a method of this object: nothing that a store holds may hold it, or both would stay for a while.
+        locate = (lambda key: location.child(key).uri) if location.is_local else None
         files = _Files(stored, runtime)
         self.verifier = Verifier(locate, runtime.options.verify, follow_links=runtime.options.follow_links, files=files)
         """What was recorded of files, and which were found to match."""

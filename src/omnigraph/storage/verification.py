@@ -4,8 +4,8 @@ A reader verifies the file of a table version before Lance opens it, and deletio
 read. Large files are verified by those who read all of them anyway (`check --deep`, clones, maintenance, the server's
 scrub), or by everybody where the settings say so. On an object store every comparison is a request, so only these do.
 
-Names of files carry checksums, or lists that pins name hold them. A list that is damaged says nothing, and takes nothing
-from whoever reads the files.
+Names of files carry checksums, or lists that pins name hold them. A list that is damaged says nothing of its files, and
+keeps nobody from reading them.
 """
 
 import os
@@ -110,9 +110,9 @@ class Verifier:
     def read_list(self, path: str, name: str) -> dict[str, FileSum]:
         """Return the files of a list, named relative to the table; none of one that can't be used, which is noted."""
         key = list_key(path, name)
+        if self._files is None:
+            return {}
         try:
-            if self._files is None:
-                raise ListDamagedError("there is nothing to read it with")
             return decode_list(name, self._files.read(key))
         except (OSError, ListDamagedError) as error:
             reason = "it is missing" if isinstance(error, FileNotFoundError) else str(error)
