@@ -202,7 +202,7 @@ class UpkeepVerbs:
         """
         return verbs.indexes.list_indexes(self._session, self._session.on(branch).snapshot(commit_id=snapshot, at=at))
 
-    def check(  # noqa: PLR0913 - the choices of a run, all by name
+    def check(
         self,
         *,
         branch: str | None = None,

@@ -140,7 +140,7 @@ class RemoteUpkeep:
         }
         return answers.cleaned(self._calls.post("cleanup", body, seconds=PATIENT_SECONDS))
 
-    def check(  # noqa: PLR0913 - as the graph's own
+    def check(
         self,
         *,
         branch: str | None = None,
