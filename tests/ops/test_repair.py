@@ -63,7 +63,7 @@ def test_a_deep_repair_reads_values_of_every_type(tmp_path: Path) -> None:
     assert found.tables == ()
 
 
-def test_what_is_damaged_among_deleted_rows_counts_where_they_live(wordy: og.Graph, tmp_path: Path) -> None:
+def test_a_file_that_does_not_match_its_checksum_counts_wherever_it_is_named(wordy: og.Graph, tmp_path: Path) -> None:
     graph = harm.copied(wordy, tmp_path / "g")
     graph.branches.create("side")
     graph.mutate('query q() { delete P where name != "p0" }')
@@ -72,7 +72,7 @@ def test_what_is_damaged_among_deleted_rows_counts_where_they_live(wordy: og.Gra
 
     found = mended(root, deep=True).tables
 
-    assert [one.branch for one in found] == ["side"]
+    assert [one.branch for one in found] == ["main", "side"]
 
 
 PINS: dict[str, harm.Damage] = {
@@ -291,7 +291,7 @@ def test_the_way_out_of_unreadable_rows_finds_them(wordy: og.Graph, tmp_path: Pa
 
     (found,) = og.check_graph(str(root), deep=True, runtime=runtime()).findings
 
-    assert found.code == "rows_unreadable"
+    assert found.code == "file_damaged"
     assert "omnigraph repair --deep" in found.way_out
 
 

@@ -316,18 +316,12 @@ class ManifestLog:
         head = _state(self.branch, table, manifest)
         known = {} if self._head is None else self._head.snapshot.pins
         # Most pins are those of the state before.
-        self.expect(pin for key, pin in manifest.pins.items() if known.get(key) is not pin)
+        expect_pins(self.store, (pin for key, pin in manifest.pins.items() if known.get(key) is not pin))
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
             self._seen.renew()
         return head
-
-    def expect(self, pins: Iterable[Pin]) -> None:
-        """Let the files that pins name be compared with what the pins record of them."""
-        for pin in pins:
-            self.store.verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
-            self.store.verifier.expect_lists(pin.path, pin.lists)
 
     def _swap(self, base: Head, prepared: PreparedSwap, is_made: Callable[[Head], bool], commit_id: str) -> SwapTable:
         """The swap, asked again after a lost response: the same transaction returns what it already made."""
@@ -348,6 +342,13 @@ class ManifestLog:
                     raise SwapLostError(self.path, base.table.version) from None
                 return next_.table
         raise AssertionError  # pragma: no cover - the loop returns or raises
+
+
+def expect_pins(store: Store, pins: Iterable[Pin]) -> None:
+    """Let the files that pins name be compared with what the pins record of them."""
+    for pin in pins:
+        store.verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
+        store.verifier.lists.expect(pin.path, pin.lists)
 
 
 def _state(branch: str, table: SwapTable, manifest: Manifest) -> Head:

@@ -7,7 +7,7 @@ from datetime import datetime
 from omnigraph.clock import instant_text, parse_instant
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.floor import require_kept
-from omnigraph.commit.manifest_log import Head, ManifestLog, find_schema
+from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins, find_schema
 from omnigraph.commit.records import Commit, Pin, Snapshot, TableRecord
 from omnigraph.errors import Kind, OmnigraphError
 
@@ -100,7 +100,7 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
                 head=commit.id,
                 commits=(commit,),
             )
-            log.expect(pins.values())
+            expect_pins(log.store, pins.values())
             return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=past)
         lost |= {purge.path: (purge, commit) for purge in commit.purged}
         undo(commit, tables, pins, dropped)

@@ -7,7 +7,7 @@ error is a store that does not answer, because then nothing is known.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.manifest_log import ManifestLog, expect_pins
 from omnigraph.commit.records import MAIN
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.actors import check_signature
@@ -220,7 +220,7 @@ class _Look:
     def _read_kept(self, manifests: Manifests) -> Kept | None:
         """Read what commits name, present and past; None when it is not asked for, or can't be known."""
         for state in manifests.states:
-            self._session.log.expect(state.head.snapshot.manifest.pins.values())
+            expect_pins(self._session.store, state.head.snapshot.manifest.pins.values())
         is_wanted = self._is_deep or (self._call.branch is None and not self._call.is_quick)
         if not is_wanted or not manifests.is_whole:
             return None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.collection import Journals, gathered
+from omnigraph.commit.manifest_log import expect_pins
 from omnigraph.commit.records import Commit
 from omnigraph.commit.retention import KeptPin, Line, Policy
 from omnigraph.ops.check_files import Files, Pinned
@@ -57,9 +58,9 @@ def read_kept(session: Session, branch: str | None) -> Kept:
     for line, one in journals.pins():
         if branch in (None, line.log.branch if line.is_live else None):
             pins.setdefault((one.pin.path, one.pin.version), []).append(one)
-            session.log.expect([one.pin])
+            expect_pins(session.store, [one.pin])
     for line in journals.live:
-        session.log.expect(line.head.snapshot.manifest.dropped.values())
+        expect_pins(session.store, line.head.snapshot.manifest.dropped.values())
     lines = tuple(line for line in journals.live if branch in (None, line.log.branch))
     return Kept(journals, named, lines, pins)
 
@@ -130,7 +131,8 @@ def verify_files(session: Session, look: KeptLook, listings: Mapping[str, Listin
         for key in parts.files:
             if "/_transactions/" not in key and "/_versions/" not in key and key in listing.sizes:
                 sizes[key] = listing.sizes[key]
-        sizes |= {key: listing.directories[key] for key in parts.directories if key in listing.directories}
+        there = (key for key in parts.directories if key in listing.directories or store.verifier.lists.knows(key))
+        sizes |= {key: listing.directories.get(key, 0) for key in there}
     total, done = sum(sizes.values()), 0
     known = [key for key in sorted(sizes) if store.verifier.is_recorded(key)]
     found.unrecorded = len(sizes) - len(known)
@@ -150,7 +152,7 @@ def verify_files(session: Session, look: KeptLook, listings: Mapping[str, Listin
 
 def damaged_lists(session: Session) -> Iterator[Finding]:
     """Yield a finding for each list of checksums that could not be used."""
-    for key, reason in sorted(session.store.verifier.damaged_lists.items()):
+    for key, reason in sorted(session.store.verifier.lists.damaged.items()):
         path = "/".join(key.split("/", 2)[:2])
         yield Finding(code="list_damaged", thing=path, place=key, message=f"a list of checksums: {reason}")
 

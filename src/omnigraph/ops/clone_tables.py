@@ -45,7 +45,7 @@ def expect_recorded(store: Store, cut: Cut) -> None:
     for pin, one in cut.recorded.items():
         store.verifier.expect(pin.path, pin.version, one.checksum, one.rows)
     for path, names in cut.lists.items():
-        store.verifier.expect_lists(path, names)
+        store.verifier.lists.expect(path, names)
 
 
 def plan_tables(handles: Handles, cut: Cut, workers: int, damaged: Mapping[str, str]) -> TablePlan:

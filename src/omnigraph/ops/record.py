@@ -17,6 +17,7 @@ from omnigraph.commit.retention import KeptPin, Line
 from omnigraph.ops.check_past import Kept
 from omnigraph.ops.session import Session
 from omnigraph.storage.checksum_lists import FileSum, encode_list, list_key
+from omnigraph.storage.checksums import checksum_unit, named_checksum
 from omnigraph.storage.handles import PinUnreadableError
 from omnigraph.storage.inspection import damage_of, listing_of
 from omnigraph.storage.layout import version_key
@@ -84,10 +85,11 @@ class _Recording:
         summed = {pin.version for pin in pins if pin.sum is not None}
         own = version_key(path, head.version)
         sums = {} if head.sum is not None else {head.version: f"{self._read([own])[own].checksum:016x}"}
-        versions = {version_key(path, number) for number in (*summed, head.version)}
-        wanted = [key for key in self._unnamed(path, {pin.version for pin in pins}) if key not in versions]
+        # That of the pin as well, if it has none yet: a writer may move it before this is published.
+        known = {version_key(path, number) for number in summed}
+        wanted = [key for key in self._unnamed(path, {pin.version for pin in pins}) if key not in known]
         names = {name for pin in pins for name in pin.lists}
-        lists = {name: self.session.store.verifier.read_list(path, name) for name in names}
+        lists = {name: self.session.store.verifier.lists.read(path, name) for name in names}
         covered = {f"{path}/{file}": found for files in lists.values() for file, found in files.items()}
         missing = [key for key in wanted if key not in covered]
         if not missing and not sums:
@@ -109,9 +111,8 @@ class _Recording:
             except (PinUnreadableError, UnknownPartError) as error:
                 log.warning("what version %s of %s names is not recorded: %s", version, path, error)
         there = listing_of(self.session.store, path).sizes
-        is_carried = self.session.store.verifier.is_named
         wanted = (key for key in there if key in needed and not any(room in key for room in _UNLISTED))
-        return sorted(key for key in wanted if not is_carried(key))
+        return sorted(key for key in wanted if named_checksum(checksum_unit(key)) is None)
 
     def _read(self, keys: Iterable[str]) -> dict[str, FileSum]:
         """Return the sizes and checksums of files as they are, read by several threads.

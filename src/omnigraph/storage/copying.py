@@ -14,13 +14,14 @@ from pathlib import Path
 
 import xxhash
 
+from omnigraph.storage.checksums import checksum_unit
 from omnigraph.storage.durable import flush_file
 from omnigraph.storage.layout import job_key
 from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError
 from omnigraph.storage.s3_objects import PART_BYTES, S3Objects
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError
-from omnigraph.storage.verification import MISMATCH, Mismatch, verified_unit
+from omnigraph.storage.verification import MISMATCH, Mismatch
 
 LOCAL_PART_BYTES = 64 * 1024 * 1024
 """How much of a local file is copied by one call of the system, between two looks at how far it is."""
@@ -95,7 +96,7 @@ class Copier:
 
     def _parts(self, key: str, told: Told) -> Iterator[bytes]:
         parts = _file_parts(Path(self._source.uri(key)), key) if self._from is None else self._from.parts(key)
-        listed = None if self._from is None else self._source.verifier.listed(key)
+        listed = None if self._from is None else self._source.verifier.lists.find(key)
         hasher, size = xxhash.xxh3_64(), 0
         for part in parts:
             told(len(part))
@@ -108,7 +109,7 @@ class Copier:
 
     def _verify(self, key: str) -> None:
         """Compare a file of a local disk with its checksum; that of a directory of blobs or of an index once."""
-        unit = verified_unit(key)
+        unit = checksum_unit(key)
         with self._lock:
             future = self._verified.get(unit)
             is_mine = future is None

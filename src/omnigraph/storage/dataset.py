@@ -414,14 +414,14 @@ def find_row_mismatches(table: Table, fragments: Iterable[Fragment], limit: int 
     verifier, path = table.handles.store.verifier, table.path
     for fragment in fragments:
         if fragment.deletions is not None:
-            yield from _some(verifier.find_deletion_mismatch(path, f"_deletions/{fragment.deletions}"))
+            yield from _some(verifier.find_mismatch(f"{path}/_deletions/{fragment.deletions}"))
             yield from _some(find_malformed_deletions(table, fragment))
         if limit is None or fragment.nbytes <= limit:
             for name in fragment.files:
                 yield from _some(verifier.find_data_mismatch(path, name))
         for name in fragment.files:
             if limit is None or verifier.blob_bytes(path, name) <= limit:
-                yield from _some(verifier.find_blob_mismatch(path, name))
+                yield from _some(verifier.find_mismatch(f"{path}/data/{name.removesuffix('.lance')}"))
 
 
 def find_index_mismatches(table: Table, limit: int | None) -> Iterator[Mismatch]:
@@ -430,7 +430,7 @@ def find_index_mismatches(table: Table, limit: int | None) -> Iterator[Mismatch]
     for index in table.handles.open(table.path, table.version).describe_indices():
         for segment in index.segments:
             if limit is None or (segment.size_bytes or 0) <= limit:
-                yield from _some(verifier.find_segment_mismatch(table.path, str(segment.uuid)))
+                yield from _some(verifier.find_mismatch(f"{table.path}/_indices/{segment.uuid}"))
 
 
 def _some(mismatch: Mismatch | None) -> Iterator[Mismatch]:

@@ -3,6 +3,7 @@
 Nothing here trusts a cache: whoever inspects opens the store anew.
 """
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from lance.file import LanceFileReader
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
 from omnigraph.storage.addresses import Addresses
+from omnigraph.storage.checksums import blob_checksum
 from omnigraph.storage.dataset import ADDRESS, Fragment, Table, find_malformed_deletions, is_blob
 from omnigraph.storage.foreign_blobs import find_foreign_uris
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
@@ -156,6 +158,9 @@ def look_at_version(table: Table, listing: Listing) -> VersionLook:
     for file in sorted(parts.files):
         if f"{table.path}/_transactions/" not in file:
             faults += _faults_of(file, listing.sizes.get(file), sizes.get(file))
+    for place in sorted(parts.directories):
+        if "/data/" in place and blob_checksum(f"{place}.lance") is not None and place not in listing.directories:
+            faults.append(Fault(kind=FaultKind.MISSING, place=place, reason="its blobs are missing"))
     for name, segment in segments:
         place = f"{table.path}/_indices/{segment.uuid}"
         faults += _faults_of(place, listing.directories.get(place), segment.nbytes or None, name)
@@ -170,11 +175,22 @@ def _raise_mismatch(mismatch: Mismatch | None) -> None:
 def find_file_fault(store: Store, key: str, index: str | None = None) -> Fault | None:
     """Compare a file, or a directory of blobs or of an index, with its checksum: before anything decodes it."""
     try:
-        with damage_of(key):
+        with damage_of(key), _bad_sectors(store, key):
             _raise_mismatch(store.verifier.find_mismatch(key))
     except DamagedError as error:
         return Fault(kind=FaultKind.UNREADABLE, place=error.place, reason=error.reason, index=index)
     return None
+
+
+@contextmanager
+def _bad_sectors(store: Store, key: str) -> Iterator[None]:
+    """Take a file that a local disk does not give back for damaged: the disk answers, and other files can be read."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO or not store.location.is_local:
+            raise
+        raise DamagedError(key, "the disk can't read it") from error
 
 
 def checksum_faults(table: Table, limit: int | None) -> list[Fault]:
@@ -184,13 +200,9 @@ def checksum_faults(table: Table, limit: int | None) -> list[Fault]:
     """
     verifier = table.handles.store.verifier
     keys: dict[str, str | None] = {}
-    faults: list[Fault] = []
     for fragment in table.fragments():
         if fragment.deletions is not None:
             keys[f"{table.path}/_deletions/{fragment.deletions}"] = None
-            malformed = find_malformed_deletions(table, fragment)
-            if malformed is not None:
-                faults.append(Fault(kind=FaultKind.UNREADABLE, place=malformed.key, reason=malformed.reason))
         for name in fragment.files:
             key = f"{table.path}/data/{name}"
             if limit is None or fragment.nbytes <= limit:
@@ -201,8 +213,19 @@ def checksum_faults(table: Table, limit: int | None) -> list[Fault]:
         for segment in index.segments:
             if limit is None or segment.nbytes <= limit:
                 keys[f"{table.path}/_indices/{segment.uuid}"] = index.name
-    found = (find_file_fault(table.handles.store, key, index) for key, index in keys.items())
-    return [*faults, *(fault for fault in found if fault is not None)]
+    looks = (find_file_fault(table.handles.store, key, index) for key, index in keys.items())
+    faults = [fault for fault in looks if fault is not None]
+    # Not before: what can be decoded is taken as whole where nothing else is known of it.
+    malformed = (find_malformed_deletions(table, one) for one in table.fragments() if one.deletions is not None)
+    known = {fault.place for fault in faults}
+    return [
+        *faults,
+        *(
+            Fault(kind=FaultKind.UNREADABLE, place=one.key, reason=one.reason)
+            for one in malformed
+            if one is not None and one.key not in known
+        ),
+    ]
 
 
 def _data_sizes(dataset: PinnedDataset, path: str) -> dict[str, int | None]:

@@ -101,7 +101,7 @@ def find_used_lists(handles: Handles, path: str, version: int, lists: Iterable[s
     parts = version_parts(handles.open(path, version), path)
     used = []
     for name in lists:
-        files = handles.store.verifier.read_list(path, name)
+        files = handles.store.verifier.lists.read(path, name)
         if not files or any(f"{path}/{file}" in parts for file in files):
             used.append(name)
     return tuple(used)
