@@ -498,6 +498,8 @@ UPKEEP = [
     read("quick check", lambda g, _: g.check(quick=True).to_json(), "check", "--quick", "--quiet"),
     read("check", lambda g, _: g.check().to_json(), "check", "--quiet"),
     read("check of a branch", lambda g, _: g.check(branch="fresh").to_json(), "check", "--branch", "fresh", "--quiet"),
+    read("verify", lambda g, _: g.verify().to_json(), "verify", "--quiet"),
+    read("verify a branch", lambda g, _: g.verify(branch="fresh").to_json(), "verify", "--branch", "fresh", "--quiet"),
     Call("repair preview", lambda g, _: g.repair().to_json(), ("repair",), signs=True, text=True),
 ]
 
@@ -625,6 +627,8 @@ ERRORS = [
     ),
     write("nothing to optimise", lambda g, _: g.optimize(types=["Cty"]), "optimize", "--type", "Cty", "--quiet"),
     read("check of no branch", lambda g, _: g.check(branch="nope"), "check", "--branch", "nope", "--quiet"),
+    read("no digest", lambda g, _: g.verify(digest="short"), "verify", "--digest", "short", "--quiet"),
+    read("an unknown digest", lambda g, _: g.verify(digest="x" * 43), "verify", "--digest", "x" * 43, "--quiet"),
     write("no vectors", lambda g, _: g.embed("Person"), "embed", "--type", "Person", "--quiet"),
 ]
 

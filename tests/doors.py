@@ -30,6 +30,7 @@ _ULID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _SIZE = re.compile(r"\b[\d.,]+ (?:bytes|B|[kKMG]i?B)\b")
 _NUMBER = re.compile(r"\b\d{15,20}\b")
+_DIGEST = re.compile(r"(?<![\w-])[\w-]{43}(?![\w-])")
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Door:
             case str():
                 value = value.replace(self._place, "PLACE").replace(str(self.home), "HOME")
                 value = _ULID.sub(lambda found: self.known.setdefault(found[0], f"id {len(self.known)}"), value)
+                value = _DIGEST.sub("DIGEST", value)
                 value = _SIZE.sub("SIZE", _NUMBER.sub("VERSION", _TIME.sub("TIME", value)))
                 return re.sub(" {2,}", "  ", value)
             case dict():

@@ -26,9 +26,10 @@ FAST = Options(
     lease_seconds=0.4,
     recovery_seconds=3600,
     backoff_seconds=0.01,
+    reserve_bytes=0,
     storage=json.loads(os.environ.get(STORAGE, "{}")),
 )
-"""Settings for tests: no flushing, a lease short enough to wait for, and no recovery but where a test asks for it."""
+"""Settings for tests: no flushing, no reserve, a lease short enough to wait for, and no recovery unless asked for."""
 CALM = replace(FAST, heartbeat_seconds=600, lease_seconds=3600)
 """For tests that count requests: no heartbeat comes in between, however slow the machine is."""
 

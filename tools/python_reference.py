@@ -39,7 +39,7 @@ On this page: [making and opening graphs](#making-and-opening-graphs) ·
 """
 
 # Written out, since an order that reads well is not one that a program finds; a test holds it to `omnigraph.__all__`.
-FUNCTIONS = ("create_graph", "open_graph", "clone_graph", "check_graph", "repair_graph")
+FUNCTIONS = ("create_graph", "open_graph", "clone_graph", "check_graph", "verify_graph", "repair_graph")
 SERVING = ("connect", "serve", "check_server", "RemoteGraph", "CedarPolicies")
 SETTINGS = ("Runtime", "Options", "Durability", "Actor", "Action", "LoadMode", "ExportFormat", "MergeOutcome", "Kind")
 DOORS = (GraphBranches, GraphTags, Algorithms, AlgorithmResult, SparkGraph)

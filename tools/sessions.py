@@ -2,8 +2,8 @@
 
 A session is a block that starts with ```` ```console ````; what follows a `$ ` is a command, and a line that ends in a
 backslash goes on in the next one. All sessions of a page run one after the other in one empty directory that has
-`examples` in it. What differs from run to run (ids of commits, times, versions, milliseconds, the directory) is shown
-in a form that does not; an id that a page shows may be used by its later commands.
+`examples` in it. What differs from run to run (ids and digests of commits, times, versions, milliseconds, the
+directory) is shown in a form that does not; an id or a digest that a page shows may be used by its later commands.
 """
 
 import os
@@ -12,9 +12,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from io import BytesIO, TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
@@ -28,6 +30,7 @@ HOME = "/graphs"
 _COMMAND = re.compile(r"^\$ (?:.*\\\n)*.*$", re.MULTILINE)
 _ULID_LENGTH = 26
 _ULID_OR_TIME = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z")
+_DIGEST = re.compile(r"(?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{43}(?![\w-])")
 _VERSION = re.compile(r"\b\d{19,20}\b")
 _VERSION_WIDTH = 20
 _VERSION_FILE = re.compile(r"/d\d{19,20}\.manifest")
@@ -58,7 +61,7 @@ class _Page:
         self._directory = directory
         self._shown: dict[str, str] = {}
         """What is shown instead of what a command printed."""
-        self._ids = self._last = 0
+        self._ids = self._last = self._digests = 0
 
     def replayed(self, session: str) -> Iterator[str]:
         for found in _COMMAND.finditer(session):
@@ -92,10 +95,19 @@ class _Page:
 
     def _stable(self, output: str) -> str:
         output = output.replace(str(self._directory.resolve()), HOME).replace(str(self._directory), HOME)
+        output = _DIGEST.sub(lambda found: self._digest(found.group()), output)
         output = _ULID_OR_TIME.sub(lambda found: self._id_or_time(found.group()), output)
         output = _MILLISECONDS.sub("… ms", output)
         output = _VERSION_FILE.sub("/d….manifest", output)
         return _stable_versions(output)
+
+    def _digest(self, real: str) -> str:
+        """Return what is shown for a digest: the digest of its number, as they appear."""
+        if real not in self._shown:
+            self._digests += 1
+            shown = urlsafe_b64encode(sha256(f"digest {self._digests}".encode()).digest())
+            self._shown[real] = shown.decode().rstrip("=")
+        return self._shown[real]
 
     def _id_or_time(self, real: str) -> str:
         """Ids are numbered as they appear. A time is that of the id before it, a minute for each number."""

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from omnigraph.commit.floor import CommitCollectedError, TooSlowError
     from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
+    from omnigraph.commit.marks import ManifestRolledBackError
     from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
     from omnigraph.commit.refs import CommitMissingError
     from omnigraph.commit.repeats import KeyReusedError
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError, TagMissingError, TagOutcomeUnknownError
     from omnigraph.config.environment import BadVariableError
-    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph
+    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
     from omnigraph.engine.budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.bulk.incoming import LoadMode
     from omnigraph.engine.bulk.refusals import LoadError
@@ -74,6 +75,13 @@ if TYPE_CHECKING:
     from omnigraph.ops.session import ReadOnlyError
     from omnigraph.ops.table import TypeMissingError
     from omnigraph.ops.tag import Tag
+    from omnigraph.ops.verify import (
+        CommitAlteredError,
+        DigestUnknownError,
+        FilesDamagedError,
+        HistoryUnrecordedError,
+        VerifyResult,
+    )
     from omnigraph.options import Durability, Options
     from omnigraph.places import BadPlaceError
     from omnigraph.policy import Action, Actor, DeniedError
@@ -85,7 +93,7 @@ if TYPE_CHECKING:
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
     from omnigraph.storage.handles import PinUnreadableError
-    from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+    from omnigraph.storage.objects import StoreDeniedError, StoreFullError, StoreUnavailableError
     from omnigraph.storage.swap_errors import NewestVersionDamagedError
     from omnigraph.storage.uri import BadUriError
 
@@ -117,6 +125,7 @@ __all__ = [
     "CloneBusyError",
     "CloneResult",
     "Commit",
+    "CommitAlteredError",
     "CommitCollectedError",
     "CommitMissingError",
     "CommitPage",
@@ -125,6 +134,7 @@ __all__ = [
     "DataDroppedError",
     "DeniedError",
     "Diff",
+    "DigestUnknownError",
     "Durability",
     "EntityHistory",
     "EntityMissingError",
@@ -133,8 +143,10 @@ __all__ = [
     "ExportTargetError",
     "Exported",
     "FencedError",
+    "FilesDamagedError",
     "FormatRefusedError",
     "Graph",
+    "HistoryUnrecordedError",
     "KeyReusedError",
     "Kind",
     "LibraryMissingError",
@@ -142,6 +154,7 @@ __all__ = [
     "LoadMode",
     "LoadResult",
     "ManifestCorruptError",
+    "ManifestRolledBackError",
     "MergeBaseDroppedError",
     "MergeBaseGoneError",
     "MergeConflictsError",
@@ -183,6 +196,7 @@ __all__ = [
     "SnapshotCollectedError",
     "SourceError",
     "StoreDeniedError",
+    "StoreFullError",
     "StoreUnavailableError",
     "TableOutcome",
     "Tag",
@@ -194,6 +208,7 @@ __all__ = [
     "TypeKindError",
     "TypeMissingError",
     "UnfinishedCloneError",
+    "VerifyResult",
     "__version__",
     "check_graph",
     "check_server",
@@ -204,6 +219,7 @@ __all__ = [
     "repair_graph",
     "serve",
     "serve_mcp",
+    "verify_graph",
 ]
 
 __version__ = "0.1.0"
@@ -214,6 +230,13 @@ _HOMES = {
     "commit.tag_errors": ("BadTagNameError", "TagExistsError", "TagMissingError", "TagOutcomeUnknownError"),
     "ops.cleanup": ("CleanupResult",),
     "ops.tag": ("Tag",),
+    "ops.verify": (
+        "CommitAlteredError",
+        "DigestUnknownError",
+        "FilesDamagedError",
+        "HistoryUnrecordedError",
+        "VerifyResult",
+    ),
     "commit.ancestry": ("MergeBaseGoneError",),
     "commit.branch_errors": (
         "BadBranchNameError",
@@ -227,13 +250,14 @@ _HOMES = {
     "commit.collected": ("SnapshotCollectedError",),
     "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
+    "commit.marks": ("ManifestRolledBackError",),
     "commit.conflict": ("ConflictError",),
     "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
     "commit.refs": ("CommitMissingError",),
     "commit.repeats": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
-    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph"),
+    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
     "engine.writing.violations": ("ConstraintError",),
     "engine.bulk.incoming": ("LoadMode",),
     "engine.bulk.refusals": ("LoadError",),
@@ -278,7 +302,7 @@ _HOMES = {
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.handles": ("PinUnreadableError",),
-    "storage.objects": ("StoreDeniedError", "StoreUnavailableError"),
+    "storage.objects": ("StoreDeniedError", "StoreFullError", "StoreUnavailableError"),
     "storage.swap_errors": ("NewestVersionDamagedError",),
     "storage.uri": ("BadUriError",),
 }

@@ -119,6 +119,12 @@ class Options:
     """How many sealed fragments there may be before they are merged."""
     manifest_versions: int = 200
     """How many old manifest versions are kept as a fence against stalled writers."""
+    reserve_bytes: int = 256 * 1024
+    """How much room a graph on a local disk keeps for its own cleanup, which needs some before it makes more.
+
+    Saying on a branch what goes takes 24 KiB of a young graph, and 100 KiB where 127 commits of five tables are in the
+    head; but then old versions of the manifest are many, and go first.
+    """
     idempotency_days: float = 7.0
     """For how many days a repeated request is known by its idempotency key"""
     idempotency_keys: int = 1_000_000

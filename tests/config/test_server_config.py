@@ -41,6 +41,9 @@ every_seconds = 30
 budget_percent = 25
 recovery_seconds = 12
 
+[scrub]
+days = 7.5
+
 [embedding]
 provider = "openai"
 model = "m"
@@ -79,9 +82,15 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     assert (people.keep_derived, far.keep_derived) == (False, True)
     assert config.maintenance == ReconcilePolicy(every_seconds=30.0, budget=0.25)
     assert config.recovery_seconds == 12
+    assert config.scrub_days == 7.5
     assert config.embedding is not None
     assert (config.embedding.provider, config.embedding.key) == (EmbedProvider.OPENAI, "k")
     assert "'k'" not in repr(config)
+
+
+@pytest.mark.parametrize("text, days", [("", 30.0), ("[scrub]\ndays = 0\n", 0.0), ("[scrub]\ndays = 'off'\n", 0.0)])
+def test_the_scrub_takes_a_month_unless_it_is_switched_off(text: str, days: float, tmp_path: Path) -> None:
+    assert server_config(settings(tmp_path, text), {}, ["a=x"]).scrub_days == days
 
 
 def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
@@ -108,6 +117,10 @@ def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
         ("[limits]\nbody_bytes = '1 XB'\n", "limits.body_bytes", "32 MiB"),
         ("[maintenance]\nauto = 1\n", "maintenance.auto", "true or false"),
         ("[maintenance]\nbudget_percent = 101\n", "maintenance.budget_percent", "1 to 100"),
+        ("[scrub]\ndays = -1\n", "scrub.days", "above 0"),
+        ("[scrub]\ndays = true\n", "scrub.days", "above 0"),
+        ("[scrub]\ndays = 'never'\n", "scrub.days", '"off"'),
+        ("[scrub]\nday = 1\n", "scrub.day", "did you mean `days`?"),
         ("[graphs.a]\n", "graphs.a.uri", "every graph"),
         ("[graphs.a]\nuri = 'x'\nread_only = 'no'\n", "graphs.a.read_only", "true or false"),
         ("graphs = 1\n", "graphs", "[graphs]"),

@@ -19,6 +19,7 @@ SAYS_NOTHING = {"util", "utils", "helper", "helpers", "common", "misc", "manager
 MAY_HAVE_MORE_METHODS = {"Graph"}  # the public face: each method is one call into ops
 MAY_BE_DEEPER = {
     "StoreDeniedError",  # a store that refuses is handled wherever one that fails is
+    "StoreFullError",  # one that has no room likewise
     "SnapshotCollectedError",  # and a version that was collected wherever one that can't be read is
 }
 

@@ -55,6 +55,7 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "embed": (lambda g: g.embed("Person"), {(Action.CHANGE, "main")}),
     "optimize": (lambda g: g.optimize(), {(Action.MAINTAIN, "main")}),
     "check": (lambda g: g.check(), {(Action.MAINTAIN, None)}),
+    "verify": (lambda g: g.verify(branch="review"), {(Action.MAINTAIN, "review")}),
     "repair": (lambda g: g.repair(branch="review"), {(Action.MAINTAIN, "review")}),
     "indexes": (lambda g: g.indexes(), {(Action.READ, "main")}),
     "operations": (lambda g: g.operations(), {(Action.READ, None)}),

@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -11,9 +12,12 @@ import pytest
 
 import damaging as harm
 import omnigraph as og
+from collecting import SkewedClock, names, pass_time
 from omnigraph.commit.publisher import arm
+from omnigraph.ops.check import CheckCall, check
 from omnigraph.ops.findings import CODES, Severity
 from omnigraph.ops.open import open_session
+from omnigraph.runtime import Runtime
 from omnigraph.storage.inspection import Listing
 from omnigraph.storage.store import Store
 from worlds import FAST, runtime
@@ -232,6 +236,38 @@ def test_operations_are_judged_as_recovery_would(sound: og.Graph, tmp_path: Path
     found = og.check_graph(graph.uri, runtime=runtime(options))
 
     assert [finding.code for finding in found.findings] == [code]
+
+
+@pytest.mark.parametrize("hours", [-48, 48])
+@pytest.mark.parametrize("age, code", [(0, "operation_in_flight"), (1, "operation_dead")])
+def test_leases_are_judged_by_the_store_s_clock(
+    sound: og.Graph, tmp_path: Path, age: int, code: str, hours: int
+) -> None:
+    graph = harm.copied(sound, tmp_path / "g")
+    options = replace(FAST, lease_seconds=600, heartbeat_seconds=600)
+    session = open_session(graph.uri, is_read_only=True, runtime=runtime(options))
+    arm(session.log, session.head(), operation="load", actor="ada").lease.stop()
+    pass_time(graph.uri, timedelta(hours=age))
+    before = names(graph.uri)
+
+    wrong = Runtime(options=options, clock=SkewedClock(timedelta(hours=hours)))
+    found = og.check_graph(graph.uri, runtime=wrong)
+
+    assert [finding.code for finding in found.findings] == [code]
+    assert names(graph.uri) == before
+
+
+def test_a_check_of_what_may_not_be_written_to_judges_by_its_own_clock(sound: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(sound, tmp_path / "g")
+    options = replace(FAST, lease_seconds=600, heartbeat_seconds=600)
+    session = open_session(graph.uri, is_read_only=True, runtime=runtime(options))
+    arm(session.log, session.head(), operation="load", actor="ada").lease.stop()
+
+    with session.store.runtime.telemetry.counting() as counted:
+        found = check(session, CheckCall(is_quick=True))
+
+    assert [finding.code for finding in found.findings] == ["operation_in_flight"]
+    assert {key.operation for key in counted.counts} <= {"get", "head", "list"}
 
 
 @pytest.mark.parametrize("size", [200_000, 5_000_000])  # several values share a file; a very large one has its own

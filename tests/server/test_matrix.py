@@ -65,6 +65,7 @@ ROUTES = [
     Route("POST", f"{G}/optimize", ADMINS, body={}),
     Route("POST", f"{G}/cleanup", ADMINS, body={"keep": 1}),
     Route("POST", f"{G}/check", ADMINS, body={}),
+    Route("POST", f"{G}/verify", ADMINS, body={}),
     Route("POST", f"{G}/repair", ADMINS, body={}),
     Route("POST", f"{G}/query", READERS, body={"query": ALL}),
     Route("POST", f"{G}/explain", READERS, body={"query": ALL}),

@@ -56,6 +56,7 @@ def _text(commit: "Commit") -> str:
             "schema": commit.schema_after and f"{commit.schema_before or 'none'} → {commit.schema_after}",
             "purged": ", ".join(sorted(purge.what() for purge in commit.purged)) or None,
             "key": commit.idempotency_key,
+            "digest": commit.digest,
         }
     )
     if commit.message:

@@ -86,6 +86,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tag_delete": ("omnigraph tag delete v1 people.omni",),
     "tag_list": ("omnigraph tag list people.omni",),
     "token_new": ("omnigraph token new ada --group team --expires 2036-01-01T00:00:00Z > ada.txt",),
+    "verify": (
+        "omnigraph verify people.omni",
+        "omnigraph verify people.omni --digest 5ceZDjit9S4fkywzPxMCeDJhBqWPS7C4jGmNgNDJqoc",
+    ),
     "version": ("omnigraph version --json",),
 }
 # fmt: on

@@ -103,6 +103,7 @@ cli = LazyGroup(
         "spark": Lazy("omnigraph.cli.spark:group", "Ask a graph on Spark."),
         "tag": Lazy("omnigraph.cli.tag:group", "Name states, which cleanup then keeps."),
         "token": Lazy("omnigraph.cli.token:group", "Make tokens for a server."),
+        "verify": Lazy("omnigraph.cli.verify:command", "Prove by digests that a branch is what it was."),
         "version": Lazy("omnigraph.cli.version:command", "Show the release, and what it works with."),
     },
 )

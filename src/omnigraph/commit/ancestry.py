@@ -174,7 +174,8 @@ class Ancestry:
     def place_of_theirs(self) -> MergedFrom:
         """Where the newest commit of the second state is found again."""
         log = self._source.log
-        return MergedFrom(branch=log.branch, path=log.path, seq=self._source.seq)
+        digest = self._theirs.commit.digest
+        return MergedFrom(branch=log.branch, path=log.path, seq=self._source.seq, digest=digest)
 
     def _parents_of(self, commit_id: str) -> tuple[str, ...]:
         """The parents as far as they were read. Behind the meeting stands all that is older, read or not."""

@@ -8,7 +8,7 @@ from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gates import gate
-from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, OutcomeUnknownError
 from omnigraph.commit.records import MAIN, Floor, Manifest
 from omnigraph.commit.retention import (
     Bounds,
@@ -28,6 +28,7 @@ from omnigraph.commit.retention import (
 )
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.swap_errors import SwapLostError
 
 MOST_PLANS = 10
@@ -232,6 +233,7 @@ def publish_floor(line: Line, journals: Journals, epoch: int, boundary: str, *, 
 
     Raises:
         ConflictError: Another cleanup is at it. One whose own floor it is (`is_ours`) may write it again.
+        StoreUnavailableError: The store failed. The floor may be there, which does no harm.
     """
     log = line.log
     while True:
@@ -267,8 +269,11 @@ def publish_floor(line: Line, journals: Journals, epoch: int, boundary: str, *, 
 
 def _swap_floor(log: ManifestLog, head: Head, floor: Floor) -> None:
     manifest = replace(head.snapshot.manifest, floor=floor)
-    with gate(log.store.location.uri, log.path):
-        log.publish(head, manifest, lambda now: now.snapshot.manifest.floor.epoch >= floor.epoch)
+    try:
+        with gate(log.store.location.uri, log.path):
+            log.publish(head, manifest, lambda now: now.snapshot.manifest.floor.epoch >= floor.epoch)
+    except OutcomeUnknownError as error:  # it names the newest commit, which was published long ago
+        raise StoreUnavailableError(f"publish the floor of `{log.branch}`", error.reason) from error
 
 
 def is_same_register(left: Manifest, right: Manifest) -> bool:

@@ -3,13 +3,13 @@
 Nothing is held, and nothing of a cache is trusted: what is looked at is what is stored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError, check_stamp, decode_head, decode_journal
 from omnigraph.commit.manifest_log import Head, find_lost_version, open_version
-from omnigraph.commit.records import Commit, Snapshot
+from omnigraph.commit.records import Commit, SchemaRecord, Snapshot
 from omnigraph.storage.inspection import damage_of, listing_of
 from omnigraph.storage.layout import version_file, version_number
 from omnigraph.storage.objects import ObjectMissingError
@@ -31,6 +31,8 @@ class ManifestFaultKind(Enum):
     """Its newest version can't be read, or the rows of it."""
     CONTENT = "content"
     """Its newest version can be read, and contradicts itself."""
+    ROLLED_BACK = "rolled_back"
+    """Its newest versions are gone, and only something else tells that they were there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +135,20 @@ def _read(store: Store, branch: str, path: str, number: int, sizes: Mapping[str,
     return Head(Snapshot(branch=branch, manifest_version=number, manifest=manifest), table)
 
 
-def own_commits(head: Head, store: Store) -> Iterator[Commit]:
+def own_commits(
+    head: Head, store: Store, note_schema: Callable[[SchemaRecord], None] | None = None
+) -> Iterator[Commit]:
     """The commits of a manifest's own journal, newest first; the last of a branch is the one that it was taken from.
+
+    `note_schema` is called with each schema of the journal, before the commit comes that accepted it.
 
     DamagedError or ManifestCorruptError where the journal is damaged: what comes before is lost with it.
     """
     later: Commit | None = None
-    for _, commits in _parts(head, store):
+    for _, commits, schemas in _parts(head, store):
+        if note_schema is not None:
+            for schema in schemas:
+                note_schema(schema)
         for commit in commits:
             later = _following(commit, later)
             yield commit
@@ -166,7 +175,7 @@ def journal_damage(head: Head, store: Store) -> JournalDamage | None:
     lost = head.table.sealed_count
     oldest = later = None
     try:
-        for index, commits in _parts(head, store):
+        for index, commits, _ in _parts(head, store):
             for commit in commits:
                 later = _following(commit, later)
             lost = lost if index is None else index
@@ -177,21 +186,29 @@ def journal_damage(head: Head, store: Store) -> JournalDamage | None:
     return None
 
 
-def _parts(head: Head, store: Store) -> Iterator[tuple[int | None, tuple[Commit, ...]]]:
-    """The parts of a journal, newest first, and so the commits of each; a sealed one has a number."""
+_Part = tuple[int | None, tuple[Commit, ...], tuple[SchemaRecord, ...]]
+
+
+def _parts(head: Head, store: Store) -> Iterator[_Part]:
+    """Read the parts of a journal, newest first: its number where it is sealed, its commits, also so, its schemas.
+
+    A schema is sealed together with the commit that replaced it, so it is in no older part than its own commit.
+    """
     table = head.table
     sizes = listing_of(store, table.path).sizes
-    yield None, tuple(reversed(head.snapshot.manifest.commits))
+    manifest = head.snapshot.manifest
+    yield None, tuple(reversed(manifest.commits)), (manifest.schema, *manifest.old_schemas)
     files = table.files()
     for index in reversed(range(table.sealed_count)):
         _require(files[index], sizes)
-        yield index, tuple(reversed(_sealed(head, index, files[index][0])))
+        commits, schemas = _sealed(head, index, files[index][0])
+        yield index, tuple(reversed(commits)), schemas
 
 
-def _sealed(head: Head, index: int, place: str) -> tuple[Commit, ...]:
+def _sealed(head: Head, index: int, place: str) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
     with damage_of(place):
         rows = head.table.sealed(index)
-    return decode_journal(rows, head.snapshot.manifest.sealed[index])[0]
+    return decode_journal(rows, head.snapshot.manifest.sealed[index])
 
 
 def _following(commit: Commit, later: Commit | None) -> Commit:

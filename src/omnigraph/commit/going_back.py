@@ -18,11 +18,12 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from omnigraph.clock import instant_text
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.damage import JournalDamage, ManifestLook
+from omnigraph.commit.digests import add_digest
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, find_lost_version
+from omnigraph.commit.moments import moment_after
 from omnigraph.commit.records import Commit, Floor
 from omnigraph.commit.refs import undo
 from omnigraph.commit.retention import ranges
@@ -191,17 +192,18 @@ def _history(log: ManifestLog, head: Head) -> Iterator[Commit]:
 
 
 def _commit(log: ManifestLog, head: Head, commit_id: str, actor: str, message: str) -> Commit:
-    return Commit(
+    commit = Commit(
         id=commit_id,
         parent=head.snapshot.commit.id,
         seq=head.snapshot.commit.seq + 1,
         branch=log.branch,
         actor=actor,
-        at=instant_text(log.store.runtime.clock.now()),
+        at=moment_after(log.store, head.snapshot.commit),
         operation=OPERATION,
         message=message,
         manifest_version=head.snapshot.manifest_version + 1,
     )
+    return add_digest(commit, head.snapshot.commit, head.snapshot.manifest.schema)
 
 
 def _numbers(store: Store, path: str) -> Iterable[int]:

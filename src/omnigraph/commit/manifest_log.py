@@ -31,7 +31,7 @@ from omnigraph.commit.sidecar import Origin, list_sidecars
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import Options
 from omnigraph.storage.layout import MANIFEST, version_file
-from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+from omnigraph.storage.objects import StoreDeniedError, StoreFullError, StoreUnavailableError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap import DAMAGE_DEPTH, PreparedSwap, SwapTable, create_swap_table, open_table, read_hint
 from omnigraph.storage.swap_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
@@ -45,6 +45,9 @@ SEALED_ROWS = 65_536
 """A sealed fragment of so many rows is not rewritten any more."""
 SWAP_TRIES = 2
 """Lance and its HTTP client retry by themselves; this is once more, after all of that."""
+
+_REFUSALS = (StoreDeniedError, StoreFullError)
+"""What the store says when it has decided against a request: the same one won't fare better."""
 
 
 class NotAGraphError(OmnigraphError):
@@ -219,8 +222,8 @@ class ManifestLog:
         prepared, stored = _prepared(base, manifest, self.store.runtime.options, lost)
         self.store.flush(prepared.files)
         faults.reach("publish.head_written")
+        table = self._swap(base, prepared, is_made, commit.id)
         try:
-            table = self._swap(base, prepared, is_made, commit.id)
             faults.reach("publish.swapped")
             table.flush()
             _verify(table, is_made, self._read)
@@ -324,23 +327,38 @@ class ManifestLog:
         return head
 
     def _swap(self, base: Head, prepared: PreparedSwap, is_made: Callable[[Head], bool], commit_id: str) -> SwapTable:
-        """The swap, asked again after a lost response: the same transaction returns what it already made."""
+        """Swap, and ask again after a lost response: the same transaction returns what it already made.
+
+        Raises:
+            SwapLostError: Another writer has made the next version.
+            StoreFullError, StoreDeniedError: A local disk has refused to make it.
+            OutcomeUnknownError: Anything else went wrong, and the next version is nobody's yet.
+        """
         clock, ids = self.store.runtime.clock, self.store.runtime.ids
         for attempt in range(SWAP_TRIES):
             try:
                 return base.table.commit(prepared)
             except StoreUnavailableError as error:
-                if attempt < SWAP_TRIES - 1 and not isinstance(error, StoreDeniedError):
+                if attempt < SWAP_TRIES - 1 and not isinstance(error, _REFUSALS):
                     clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
                     continue
                 # The store failed every try: look whose the next version is. While it is nobody's, ours may yet arrive.
                 try:
                     next_ = self._read(open_table(self.store, self.path, base.table.version + 1))
+                    is_ours = is_made(next_)
                 except OmnigraphError:
+                    if _is_refused(self.store, self.path, base.table.version + 1, error):
+                        for file in prepared.files:  # where there is no room, nothing is left lying about
+                            self.store.objects.delete(file)
+                        raise error from None
                     raise OutcomeUnknownError(commit_id, error.reason, self.branch) from error
-                if not is_made(next_):
+                if not is_ours:
                     raise SwapLostError(self.path, base.table.version) from None
                 return next_.table
+            except SwapLostError:
+                raise
+            except Exception as error:
+                raise OutcomeUnknownError(commit_id, str(error), self.branch) from error
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
 
@@ -349,6 +367,20 @@ def expect_pins(store: Store, pins: Iterable[Pin]) -> None:
     for pin in pins:
         store.verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
         store.verifier.lists.expect(pin.path, pin.lists)
+
+
+def _is_refused(store: Store, path: str, version: int, error: StoreUnavailableError) -> bool:
+    """Return whether the store has refused to make a version, so that it is not there and never will be.
+
+    A local disk that is full, or may not be written to, has answered. What it failed to do otherwise may still be under
+    way, as on a disk of another machine; and of an object store's requests an earlier one may be.
+    """
+    if store.local is None or not isinstance(error, _REFUSALS):
+        return False
+    try:
+        return store.objects.info(f"{path}/{version_file(version)}") is None
+    except StoreUnavailableError:
+        return False
 
 
 def _state(branch: str, table: SwapTable, manifest: Manifest) -> Head:
@@ -541,7 +573,8 @@ def create_log(
 ) -> ManifestLog:
     """The first version of a manifest; SwapLostError when somebody made one first.
 
-    OutcomeUnknownError when the store failed and can't be asked whether it was made.
+    StoreFullError or StoreDeniedError when a local disk has refused to make it; OutcomeUnknownError when the store
+    failed otherwise, and can't be asked whether it was made.
     """
     try:
         manifest = replace(manifest, sealed=())
@@ -559,7 +592,7 @@ def _created(store: Store, path: str, commit_id: str, error: SwapLostError | Sto
         table = open_table(store, path, 1)
         made = read_head(table).head
     except OmnigraphError:
-        if isinstance(error, SwapLostError):
+        if isinstance(error, SwapLostError) or _is_refused(store, path, 1, error):
             raise error from None
         raise OutcomeUnknownError(commit_id, error.reason) from error
     if made != commit_id:

@@ -13,18 +13,22 @@ CLOSE = timedelta(seconds=10)
 
 
 def moment_after(store: Store, parent: Commit) -> str:
-    """When a commit that follows another one is made.
+    """Return when a commit that follows another one is made: never before that one.
 
     Time goes forward along a branch: reads of a past time and cleanups rely on it. So a writer whose clock is behind
     its parent's commit by little takes that one's time, and one whose clock is far behind asks the store: either its
-    own clock is slow, or the parent's writer had a fast one.
+    own clock is slow, and the store's time is right, or the parent's writer had a fast one, and its time is kept until
+    it is past.
     """
     now, before = store.runtime.clock.now(), parse_instant(parent.at)
     if now >= before:
         return instant_text(now)
-    if before - now <= CLOSE:
+    if before - now <= CLOSE or store.future_time == parent.at:
         return parent.at
     theirs = store_now(store)
     clocks = (instant_text(now), parent.at, instant_text(theirs))
     log.warning("clocks differ: it is %s here, the commit before is of %s, and the store says %s", *clocks)
-    return instant_text(max(now, theirs))
+    if theirs >= before:
+        return instant_text(theirs)
+    store.future_time = parent.at
+    return parent.at

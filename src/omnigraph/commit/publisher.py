@@ -15,6 +15,7 @@ from msgspec import structs
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.digests import add_digest
 from omnigraph.commit.floor import TooSlowError, require_base, require_source, require_staged
 from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
@@ -26,6 +27,7 @@ from omnigraph.commit.recovery import recover_when_due
 from omnigraph.commit.repeats import earlier_try, require_same_request
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
 from omnigraph.storage.objects import StoreUnavailableError
@@ -82,9 +84,22 @@ def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_stage
     return Armed(commit_id, lease, keeps_staged, base.snapshot.manifest.floor.epoch)
 
 
-def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str]) -> None:
-    """A staged write will not be published: its files go, then its sidecar if it has one."""
-    _give_up(log.store, None if armed is None else armed.lease, list(files))
+def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str], error: BaseException | None = None) -> None:
+    """Remove the files of a staged write that will not be published, then its sidecar if it has one.
+
+    Raises:
+        FencedError: It ends by `error` after recovery has cancelled it, and that is why, or comes first.
+    """
+    lease = None if armed is None else armed.lease
+    if lease is None or error is None or not lease.is_fenced():
+        _give_up(log.store, lease, list(files))
+        return
+    _give_up(log.store, None, list(files))
+    _leave(lease)
+    if isinstance(error, Exception):
+        fenced = _fenced_error(lease, error)
+        if fenced is not error:
+            raise fenced from error
 
 
 def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed | None = None) -> Committed:
@@ -108,11 +123,14 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
     except OutcomeUnknownError:
         _leave(lease)
         raise
-    except FencedError:
-        _give_up(store, None, made)
-        _leave(lease)  # recovery is at it, and needs the sidecar until its audit row is written
-        raise
     except Exception as error:
+        if lease is not None and lease.is_fenced():
+            _give_up(store, None, made)
+            _leave(lease)  # recovery is at it, and needs the sidecar until its audit row is written
+            fenced = _fenced_error(lease, error)
+            if fenced is error:
+                raise
+            raise fenced from error
         if isinstance(error, ConflictError) and armed is not None and armed.keeps_staged:
             kept = {*plan.made, *(file for move in plan.moves for file in move.staged.files)}
             _give_up(store, None, [file for file in made if file not in kept])
@@ -182,6 +200,7 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
         changes=tuple(_first_change(pin) for pin in pins.values()),
         schema_after=schema.id,
     )
+    commit = add_digest(commit, None, schema)
     manifest = Manifest(schema=schema, tables=records, pins=pins, head=commit.id, commits=(commit,))
     log = create_log(store, manifest)
     faults.reach("init.manifest")
@@ -238,6 +257,15 @@ def _leave(lease: Lease | None) -> None:
     """Stop renewing and let the sidecar be: whoever comes next can tell what happened."""
     if lease is not None:
         lease.stop()
+
+
+def _fenced_error(lease: Lease, error: Exception) -> Exception:
+    """Return what a writer is told that recovery has cancelled, whatever it stumbled over: its files may be gone.
+
+    One that is not wanted any more, or has used up its budget, is told that.
+    """
+    is_own = isinstance(error, OmnigraphError) and error.kind is Kind.EXHAUSTED
+    return error if is_own or isinstance(error, FencedError) else FencedError(lease.operation_id)
 
 
 def _give_up(store: Store, lease: Lease | None, made: list[str]) -> None:
@@ -441,6 +469,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         summary=plan.summary,
         purged=plan.purged,
     )
+    commit = add_digest(commit, snapshot.commit, plan.schema or old.schema)
     hidden = {**old.dropped, **{key: pin for key, pin in dropped.items() if key not in purged}}
     return replace(
         old,

@@ -62,6 +62,8 @@ class MergedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     branch: str
     path: ManifestPath
     seq: int
+    digest: str | None = None
+    """The digest of that commit, which stays known when its journal is gone."""
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -95,6 +97,8 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """
     purged: tuple[Purge, ...] = ()
     """What a change of the schema dropped for good, from the branch's earlier states too."""
+    digest: str | None = None
+    """SHA-256 over this row and the parent's digest, see `commit.digests`; None in histories of older releases."""
 
     @property
     def is_maintenance(self) -> bool:
@@ -124,6 +128,7 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             "manifest_version": self.manifest_version,
             "schema_before": self.schema_before,
             "schema_after": self.schema_after,
+            "digest": self.digest,
             "changes": [change.to_json() for change in self.changes],
             **({"purged": [purge.to_json() for purge in self.purged]} if self.purged else {}),
         }
@@ -368,6 +373,7 @@ class Snapshot:
             "branch": self.branch,
             "commit_id": self.commit.id,
             "at": self.commit.at,
+            "digest": self.commit.digest,
             "manifest_version": self.manifest_version,
             "internal_schema_version": INTERNAL_SCHEMA_VERSION,
             "schema_id": self.manifest.schema.id,

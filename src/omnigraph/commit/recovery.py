@@ -16,7 +16,10 @@ from omnigraph.clock import instant_text
 from omnigraph.commit.audit import AuditRow, record
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.checked_json import encode_checked
+from omnigraph.commit.digests import add_digest
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.marks import find_operation_marks, refuse_lost
+from omnigraph.commit.moments import moment_after
 from omnigraph.commit.notes import clear, stray_operations, sweep
 from omnigraph.commit.records import MAIN, Commit
 from omnigraph.commit.schema_copy import write_schema_copy
@@ -159,6 +162,7 @@ def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verd
         report.rolled_forward.append(sidecar.id)
     else:
         _require_unpublished(store, item)
+        _require_base(branch, sidecar)
         if sidecar.state == "running" and not _fence(store, item):
             report.in_flight.append(sidecar.id)  # it woke up, or somebody else is at it
             return
@@ -218,6 +222,19 @@ def _require_unpublished(store: Store, item: FoundSidecar) -> None:
             raise SidecarContradictedError(item.key, path, version, log_.branch)
 
 
+def _require_base(branch: ManifestLog, sidecar: Sidecar) -> None:
+    """Check that the manifest has the commit that an operation stands on, before another one takes its number.
+
+    Raises:
+        ManifestRolledBackError: It has lost it.
+    """
+    try:
+        newest = branch.last().snapshot.commit.seq
+    except NotAGraphError:
+        return
+    refuse_lost(mark for mark in find_operation_marks([sidecar]) if mark.seq > newest)
+
+
 def _fence(store: Store, item: FoundSidecar) -> bool:
     """Mark the operation as abandoned, unless its sidecar has moved meanwhile."""
     abandoned = msgspec.structs.replace(item.sidecar, state="abandoned")
@@ -253,18 +270,18 @@ def _bump(branch: ManifestLog, item: FoundSidecar) -> Commit | None:
 
 
 def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
-    runtime = branch.store.runtime
-    return Commit(
-        id=runtime.ids.ulid(),
+    commit = Commit(
+        id=branch.store.runtime.ids.ulid(),
         parent=head.snapshot.commit.id,
         seq=head.snapshot.commit.seq + 1,
         branch=branch.branch,
         actor=ACTOR,
-        at=instant_text(runtime.clock.now()),
+        at=moment_after(branch.store, head.snapshot.commit),
         operation=OPERATION,
         message=message,
         manifest_version=head.snapshot.manifest_version + 1,
     )
+    return add_digest(commit, head.snapshot.commit, head.snapshot.manifest.schema)
 
 
 def _reclaim(store: Store, item: FoundSidecar) -> int:

@@ -122,6 +122,11 @@ class Line:
             yield self._read[place]
             place += 1
 
+    @property
+    def known_commits(self) -> tuple[Commit, ...]:
+        """The commits that were read so far, newest first."""
+        return tuple(self._read)
+
     def own(self, lowest: int = 0) -> Iterator[Commit]:
         """The commits of its own journal, down to a number."""
         lowest = max(lowest, self.stretches[0].first)

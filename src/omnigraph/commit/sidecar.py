@@ -195,6 +195,16 @@ class Lease:
                 self._sidecar = msgspec.structs.replace(self._sidecar, files=tuple(known))
                 log.warning("the sidecar %s was not renewed: %s", self._key, error)
 
+    def is_fenced(self) -> bool:
+        """Return whether the operation was cancelled, by a look at its sidecar; False when that can't be read."""
+        with self._lock:
+            if not self._is_fenced and self.is_running:
+                try:
+                    self._is_fenced = self._take_over() is None
+                except StoreUnavailableError as error:
+                    log.warning("the sidecar %s was not looked at: %s", self._key, error)
+            return self._is_fenced
+
     @property
     def operation_id(self) -> str:
         """The id of the operation."""

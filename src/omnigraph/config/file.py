@@ -99,6 +99,17 @@ class Section:
             raise self.error(key, "write a number of seconds above 0")
         return float(found)
 
+    def days(self, key: str, otherwise: float) -> float:
+        """Return a number of days; 0, which may be written as "off", for never."""
+        found = self._get(key)
+        if found is None:
+            return otherwise
+        if found == "off":
+            return 0.0
+        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < math.inf:
+            raise self.error(key, 'write a number of days above 0, or "off"')
+        return float(found)
+
     def size(self, key: str, otherwise: int) -> int:
         """A number of bytes above 0, or a text such as `32 MiB`."""
         found = self._get(key)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.clone import CloneResult
     from omnigraph.ops.clone_tables import CloneProgress
     from omnigraph.ops.repair_result import RepairResult
+    from omnigraph.ops.verify import VerifyResult
 
 
 def create_graph(
@@ -127,6 +128,24 @@ def check_graph(  # noqa: PLR0913 - as the method
     return graph.check(
         branch=branch, quick=quick, deep=deep, record=record, actor=actor, message=message, progress=progress
     )
+
+
+def verify_graph(
+    uri: str | os.PathLike[str],
+    *,
+    branch: str = "main",
+    digest: str | None = None,
+    progress: "Callable[[CheckProgress], None] | None" = None,
+    runtime: Runtime | None = None,
+) -> "VerifyResult":
+    """As `Graph.verify`, also of a graph that is too damaged to be opened; nothing of it is written.
+
+    Raises:
+        NotAGraphError: There is nothing that ever was a graph.
+        BadUriError: No graph can be stored at such an address.
+    """
+    graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
+    return graph.verify(branch=branch, digest=digest, progress=progress)
 
 
 def repair_graph(

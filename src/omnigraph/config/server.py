@@ -133,6 +133,8 @@ class ServerConfig:
     """How much of the time the server optimises its graphs by itself; None: it does not."""
     recovery_seconds: float = 60.0
     """How often it looks for operations of other processes that died."""
+    scrub_days: float = 30.0
+    """In how many days it verifies all files of a graph once; 0: never."""
 
     @property
     def is_loopback(self) -> bool:
@@ -212,7 +214,7 @@ def parse_bind(text: str) -> tuple[str, int]:
 def _from_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
     root = read_settings(path)
     server, limits, embedding = root.section("server"), root.section("limits"), root.section("embedding")
-    maintenance = root.section("maintenance")
+    maintenance, scrub = root.section("maintenance"), root.section("scrub")
     bind = server.text("bind")
     try:
         host, port = (DEFAULT_HOST, DEFAULT_PORT) if bind is None else parse_bind(bind)
@@ -230,8 +232,9 @@ def _from_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
         embedding=_embedding(embedding, environment),
         maintenance=_maintenance(maintenance),
         recovery_seconds=maintenance.seconds("recovery_seconds", ServerConfig(graphs=()).recovery_seconds),
+        scrub_days=scrub.days("days", ServerConfig(graphs=()).scrub_days),
     )
-    for section in (server, limits, embedding, maintenance, root):
+    for section in (server, limits, embedding, maintenance, scrub, root):
         section.finish()
     return config
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.reconcile import Reconciler, ReconcileRound
     from omnigraph.ops.recoveries import Recovery
     from omnigraph.ops.repair_result import RepairResult
+    from omnigraph.ops.verify import VerifyResult
 
 
 class UpkeepVerbs:
@@ -245,6 +246,33 @@ class UpkeepVerbs:
             progress=progress,
         )
         return verbs.check.check(self._session, call)
+
+    def verify(
+        self,
+        *,
+        branch: str = "main",
+        digest: str | None = None,
+        progress: "Callable[[CheckProgress], None] | None" = None,
+    ) -> "VerifyResult":
+        """Prove what a branch shows: its history by the digests of commits, its files by the history.
+
+        Nothing is changed. The `digest` of the result stands for the whole history: written down elsewhere, and given
+        to a later call, it proves that nothing was changed since, here or in a clone.
+
+        Args:
+            branch: The branch.
+            digest: One that was written down: of the head, or of an earlier commit. The result says of which.
+            progress: Is told how far it is.
+
+        Raises:
+            BranchMissingError: There is no such branch.
+            CommitAlteredError: A commit does not match its digest, or what is shown not its commit.
+            DigestUnknownError: No commit of the history has that digest.
+            FilesDamagedError: A file that the branch needs is gone or damaged.
+            HistoryUnrecordedError: The history was made by an older release, and has no digests.
+        """
+        call = verbs.verify.VerifyCall(branch=branch, digest=digest, progress=progress)
+        return verbs.verify.verify(self._session, call)
 
     def repair(
         self,

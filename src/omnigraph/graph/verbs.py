@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         table,
         table_upkeep,
         tag,
+        verify,
     )
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "table",
     "table_upkeep",
     "tag",
+    "verify",
 ]
 
 

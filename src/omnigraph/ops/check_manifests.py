@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
 from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
 from omnigraph.commit.going_back import asides, unfinished
 from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, NotAGraphError
+from omnigraph.commit.marks import Mark, find_lost, find_marks, find_merge_marks
 from omnigraph.commit.records import MAIN, BranchRecord, Commit, Manifest
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.suggest import closest
@@ -51,6 +54,11 @@ class Manifests:
     commits: int = 0
     is_whole: bool = True
     """Whether every manifest of the graph could be read, with its history: only then is it known what is unused."""
+    schemas: SchemaRecords = field(default_factory=SchemaRecords)
+    fork_points: dict[str, Commit | None] = field(default_factory=dict)
+    """By its id, each commit that a branch was taken from, as the journal has it that it was made in."""
+    copies: list[tuple[ManifestLook, Commit]] = field(default_factory=list)
+    """The same commits as the journals of those branches have them."""
 
 
 def check_manifests(session: Session, branch: str | None) -> Manifests:
@@ -80,15 +88,23 @@ def check_manifests(session: Session, branch: str | None) -> Manifests:
     chosen = [look for look in (main, *_branch_looks(store, register, found, branch)) if branch in (None, look.branch)]
     tagged = {tag.commit_id for tag in main.head.snapshot.manifest.tags.values()}
     aside = asides(store)
+    forks = (look.head.snapshot.manifest.fork for look in chosen if look.head is not None)
+    found.fork_points |= {fork.commit_id: None for fork in forks if fork is not None}
+    marks: list[Mark] = []
     for look in chosen:
         if look.head is not None:
             found.findings += _unfinished(aside, look)
-            tagged -= _check_journal(store, look, look.head, tagged, found)
+            tagged -= _check_journal(store, look, look.head, tagged, found, marks)
             found.findings += _check_beside(store, look, look.head)
             found.states.append(_state(session, look, look.head, found))
+    _check_copies(found)
+    unregistered = find_unregistered(store, register) if branch is None else []
+    marks += find_marks_of((main, *chosen), unregistered)
+    lost = find_lost_of(store, marks, (main, *chosen))
+    found.findings += map(tell_lost, lost)
     if branch is None:
-        _check_tags(main.head.snapshot.manifest, tagged, found)
-        found.findings += _unregistered(store, register)
+        _check_tags(main.head.snapshot.manifest, tagged - {mark.commit_id for mark in lost}, found)
+        found.findings += _unregistered(unregistered)
         found.findings += _schema_copy(store, main.head.snapshot.manifest)
     return found
 
@@ -183,17 +199,57 @@ def _mismatch(record: BranchRecord, look: ManifestLook) -> Iterator[Finding]:
 # --- history ---------------------------------------------------------------------------------------------
 
 
-def _check_journal(store: Store, look: ManifestLook, head: Head, wanted: set[str], found: Manifests) -> set[str]:
-    """Read a branch's own commits back to where it began; which of the wanted are among them."""
+def find_marks_of(looks: Iterable[ManifestLook], unregistered: Iterable[ManifestLook]) -> Iterator[Mark]:
+    """Find what manifests themselves name; what was merged is in their journals."""
+    for look in {look.path: look for look in looks}.values():
+        if look.head is not None:
+            yield from find_marks(look.head.snapshot.manifest)
+    for look in unregistered:
+        if look.head is not None:
+            yield from find_marks(look.head.snapshot.manifest, f"the manifest `{look.path}`, which no branch has,")
+
+
+def find_lost_of(store: Store, marks: Iterable[Mark], looks: Iterable[ManifestLook]) -> list[Mark]:
+    """Find the marks whose commits some manifests have lost, of those with which nothing else is wrong."""
+    heads = {look.path: look.head for look in looks if look.head is not None and look.fault is None}
+    return find_lost(store, marks, {path: partial(own_commits, head, store) for path, head in heads.items()})
+
+
+def tell_lost(mark: Mark) -> Finding:
+    """Return the finding of a manifest that has lost its newest versions, by what names one of their commits."""
+    message = f"the manifest of `{mark.branch}` has lost its newest versions: {mark}"
+    return Finding(
+        code="manifest_rolled_back", thing=mark.branch, place=mark.path, message=message, branches=(mark.branch,)
+    )
+
+
+def _check_journal(
+    store: Store, look: ManifestLook, head: Head, wanted: set[str], found: Manifests, marks: list[Mark]
+) -> set[str]:
+    """Read a branch's own commits back to where it began; which of the wanted are among them.
+
+    What they have merged is added to the marks.
+    """
     met: set[str] = set()
-    fold = _Fold(head.snapshot.manifest)
+    fold = HistoryFold(head.snapshot.manifest)
+    chain = DigestChain(head.snapshot.manifest, found.schemas)
     fork = head.snapshot.manifest.fork
     try:
-        for commit in own_commits(head, store):
-            found.commits += fork is None or commit.seq > fork.seq
+        for commit in own_commits(head, store, found.schemas.add):
+            is_own = fork is None or commit.seq > fork.seq
+            found.commits += is_own
             met |= {commit.id} & wanted
+            if not is_own:
+                found.copies.append((look, commit))
+            elif commit.id in found.fork_points:
+                found.fork_points[commit.id] = commit
+            found.findings += _altered(look, chain.add(commit))
+            marks += find_merge_marks((commit,))
             fold.undo(commit)
+        fold.finish()
+        found.findings += _altered(look, chain.finish())
     except (DamagedError, ManifestCorruptError) as error:
+        found.findings += _altered(look, chain.finish())
         found.is_whole = False
         place = error.place if isinstance(error, DamagedError) else look.path
         found.findings.append(
@@ -228,32 +284,67 @@ def _check_beside(store: Store, look: ManifestLook, head: Head) -> Iterator[Find
         yield Finding(code=code, thing=look.branch, place=place, message=message, branches=(look.branch,))
 
 
-class _Fold:
+def _altered(look: ManifestLook, commits: Iterable[AlteredCommit]) -> Iterator[Finding]:
+    for one in commits:
+        message = f"commit {one.commit.id} of `{look.branch}` was altered: {one.reason}"
+        yield Finding(
+            code="commit_altered", thing=look.branch, place=look.path, message=message, branches=(look.branch,)
+        )
+
+
+def _check_copies(found: Manifests) -> None:
+    """Compare what branches have copies of: the commits that they were taken from, and schemas."""
+    for look, copy in found.copies:
+        original = found.fork_points.get(copy.id)
+        if original is not None and original != copy:
+            reason = "the branch has another copy of it than the journal in which it was made"
+            found.findings += _altered(look, [AlteredCommit(copy, reason)])
+    for schema_id in found.schemas.find_altered():
+        message = f"the schema {schema_id} is not the same in the manifests of all branches"
+        found.findings.append(Finding(code="schema_unreadable", thing=schema_id, place=MANIFEST, message=message))
+
+
+class HistoryFold:
     """The pins and the schema of a state, undone commit by commit: each must lead to what was there after it."""
 
     def __init__(self, manifest: Manifest) -> None:
+        self._fault: str | None = None
         self._pins = {key: str(pin.version) for key, pin in manifest.pins.items()}
         self._schema: str | None = manifest.schema.id
 
     def undo(self, commit: Commit) -> None:
+        """Take back what a commit did, unless it or a newer one did not lead to what was there after it."""
+        if self._fault is not None:
+            return
         for change in commit.changes:
             if change.after != self._pins.get(change.table_key):
                 there = self._pins.get(change.table_key, "no version")
-                raise ManifestCorruptError(
+                self._fault = (
                     f"commit `{commit.id}` left {change.table_key} at {change.after or 'no version'}, and what follows"
                     f" it found {there}"
                 )
+                return
             if change.before is None:
                 self._pins.pop(change.table_key, None)
             else:
                 self._pins[change.table_key] = change.before
         if commit.schema_after is not None:
             if commit.schema_after != self._schema:
-                raise ManifestCorruptError(
+                self._fault = (
                     f"commit `{commit.id}` accepted the schema {commit.schema_after}, and what follows it found"
                     f" {self._schema}"
                 )
+                return
             self._schema = commit.schema_before
+
+    def finish(self) -> None:
+        """Check that every commit that was undone led to what was there after it.
+
+        Raises:
+            ManifestCorruptError: The newest that did not.
+        """
+        if self._fault is not None:
+            raise ManifestCorruptError(self._fault)
 
 
 def _check_tags(manifest: Manifest, missed: set[str], found: Manifests) -> None:
@@ -314,13 +405,17 @@ def _schema_copy(store: Store, manifest: Manifest) -> Iterator[Finding]:
     yield Finding(code="schema_copy_differs", thing="main", place=SCHEMA_COPY, message=message)
 
 
-def _unregistered(store: Store, register: Mapping[str, BranchRecord]) -> Iterator[Finding]:
-    """Manifests that no row names, but for those of deleted branches, which others may have merged."""
+def find_unregistered(store: Store, register: Mapping[str, BranchRecord]) -> list[ManifestLook]:
+    """Look at the manifests that no row names: those of deleted branches, and of drafts."""
     known = {record.path for record in register.values()}
     paths = {"/".join(info.key.split("/", 2)[:2]) for info in store.objects.list_under(BRANCHES)}
-    for path in sorted(paths - known):
-        look = look_at(store, path, path)
+    return [look_at(store, path, path) for path in sorted(paths - known)]
+
+
+def _unregistered(looks: Iterable[ManifestLook]) -> Iterator[Finding]:
+    """Tell of manifests that no row names, but for those of deleted branches, which others may have merged."""
+    for look in looks:
         if look.head is not None and look.head.snapshot.manifest.is_closed:
             continue
         message = "no branch has this manifest"
-        yield Finding(code="manifest_unregistered", thing=path, place=path, message=message)
+        yield Finding(code="manifest_unregistered", thing=look.path, place=look.path, message=message)

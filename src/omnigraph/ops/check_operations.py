@@ -1,22 +1,26 @@
 """Operations that are at work or died, what they left, and the audit of recoveries."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from omnigraph.commit import audit
 from omnigraph.commit.going_back import ASIDE
 from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.commit.sidecar import FoundSidecar, list_sidecars
+from omnigraph.commit.marks import find_operation_marks
+from omnigraph.commit.sidecar import FoundSidecar, list_sidecars, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
+from omnigraph.ops.check_manifests import tell_lost
 from omnigraph.ops.findings import Finding
 from omnigraph.ops.session import Session
 from omnigraph.storage.inspection import damage_of
 from omnigraph.storage.layout import AUDIT, RECOVERY, TOP_LEVEL
+from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.telemetry import log
 
 _CODES = {
     Verdict.IN_FLIGHT: "operation_in_flight",
@@ -35,7 +39,10 @@ def check_operations(session: Session) -> list[Finding]:
         Finding(code="sidecar_broken", thing=one.key, place=one.key, message=f"it can't be read: {one.reason}")
         for one in broken
     ]
-    findings += [_pending(session, item) for item in found]
+    if found:
+        now = _read_clock(session)
+        findings += [_pending(session, item, now) for item in found]
+        findings += [finding for item in found for finding in _lost_base(session, item)]
     known = {item.sidecar.id for item in found}
     findings += _leftovers(store, known)
     findings += _audit(store)
@@ -45,15 +52,28 @@ def check_operations(session: Session) -> list[Finding]:
     return findings
 
 
-def _pending(session: Session, item: FoundSidecar) -> Finding:
-    """What became of an operation, as recovery would judge; ages by this machine's clock, since nothing is written."""
+def _read_clock(session: Session) -> datetime:
+    """Return the time by the store's clock, as recovery would ask for it: an object is put for a moment.
+
+    Where nothing may be written, it is this machine's clock.
+    """
+    if not session.is_read_only:
+        try:
+            return store_now(session.store)
+        except StoreUnavailableError as error:
+            log.warning("leases are judged by the clock of this machine: %s", error)
+    return session.runtime.clock.now()
+
+
+def _pending(session: Session, item: FoundSidecar, now: datetime) -> Finding:
+    """Return what became of an operation, as recovery would judge."""
     sidecar = item.sidecar
     runtime = session.runtime
     verdict = judge(
         sidecar,
         is_committed=_has(session, item),
         renewed_at=item.modified,
-        now=runtime.clock.now(),
+        now=now,
         lease=timedelta(seconds=runtime.options.lease_seconds),
     )
     message = f"{sidecar.operation} {sidecar.id} of {sidecar.actor} on `{sidecar.branch}`, since {sidecar.started_at}"
@@ -68,6 +88,17 @@ def _has(session: Session, item: FoundSidecar) -> bool:
             return log.contains(log.last(), sidecar.commit_id, sidecar.base_seq)
     except OmnigraphError:
         return False  # what is wrong with the manifest is told by who looks at that
+
+
+def _lost_base(session: Session, item: FoundSidecar) -> Iterator[Finding]:
+    """Tell of a manifest that does not have the commit which an operation stands on."""
+    sidecar = item.sidecar
+    try:
+        with damage_of(sidecar.manifest_path):
+            newest = ManifestLog(session.store, sidecar.branch, sidecar.manifest_path).last().snapshot.commit.seq
+    except OmnigraphError:
+        return  # as above
+    yield from (tell_lost(mark) for mark in find_operation_marks([sidecar]) if mark.seq > newest)
 
 
 def _leftovers(store: Store, known: set[str]) -> Iterator[Finding]:

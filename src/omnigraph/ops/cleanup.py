@@ -6,17 +6,22 @@
     sweep    what was garbage before the floor and is behind it, is old, and is named by nobody at work; last of all
              what was derived from any of it
 
+The floor takes some room. On a disk that is full, first goes what nobody has to be told of: what readers derived, old
+versions of manifests, and the reserve, a file that is kept for this.
+
 Each table is swept by itself, and one that fails does not keep the others from it. A run that dies anywhere leaves a
 graph that can be read; the next run goes on.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.collection import MOST_PLANS, Journals, gathered, publish_floor
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.damage import look_at
+from omnigraph.commit.marks import find_lost, find_marks, find_merge_marks, find_operation_marks, refuse_lost
 from omnigraph.commit.retention import Floors, Policy, Times
 from omnigraph.commit.sidecar import store_now
 from omnigraph.errors import Kind, OmnigraphError
@@ -36,8 +41,8 @@ from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.collector import Sorted, remove, remove_unplaced
-from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY
-from omnigraph.storage.objects import ObjectInfo
+from omnigraph.storage.layout import AUDIT, BRANCHES, DERIVED, MANIFEST, RECOVERY
+from omnigraph.storage.objects import ObjectInfo, StoreFullError
 from omnigraph.telemetry import log
 
 GRACE = timedelta(days=1)
@@ -151,13 +156,30 @@ def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
     Raises:
         BadArgumentError: Neither a number nor a time is given, or one that makes no sense.
         ConflictError: Another cleanup is at work, or branches and tags kept coming and going.
+        ManifestRolledBackError: A manifest has lost commits that something else names.
+        StoreFullError: The disk is full, and even what can go at once makes too little room.
     """
     session.allow_on_graph(Action.MAINTAIN)
     _check(call)
-    if call.is_confirmed:
-        session.check_writable()
-        heal(session, session.branches.main.latest())
-    return _Cleanup(session, call).run()
+    if not call.is_confirmed:
+        return _Cleanup(session, call).run()
+    session.check_writable()
+    heal(session, session.branches.main.latest())
+    try:
+        return _Cleanup(session, call).run()
+    finally:
+        session.store.keep_reserve()
+
+
+def _store_time(session: Session) -> datetime:
+    """Return the time by the store's clock; where nothing can be written, one that it is past already."""
+    store = session.store
+    if session.is_read_only:
+        return store.runtime.clock.now()
+    try:
+        return store_now(store)
+    except StoreFullError:
+        return max(info.modified for info in store.objects.list_under(MANIFEST))
 
 
 LONGEST = timedelta(days=36_500)
@@ -177,23 +199,27 @@ class _Cleanup:
 
     def __init__(self, session: Session, call: CleanupCall) -> None:
         self._session, self._call, self._faults = session, call, session.runtime.faults
-        store = session.store
-        now = store.runtime.clock.now() if session.is_read_only else store_now(store)
+        now = _store_time(session)
         self._before = now - call.grace
         window = max(call.older_than or timedelta(), call.grace)
         self._policy = Policy(commits=call.keep or 1, since=now - window)
         self._floors: Floors = {}
         """By journal, what earlier cleanups had left when this one began."""
         self._ground = Ground(session, now, call.grace)
-        self._derived = DerivedSorter(store)
+        self._derived = DerivedSorter(session.store)
         self._removed: set[str] = set()
         """The names of all files of tables that this run has removed."""
+        self._floored: set[str] = set()
+        """The journals on which this run has published its floor."""
+        self._early: dict[Place, SweptTable] = {}
+        """What was removed before the floor, because there was no room for that."""
 
     def run(self) -> CleanupResult:
         """Plan; and unless it is a preview, or there is nothing to do: floor, mark, sweep."""
         listing = list_graph(self._session.store)
         self._session.go_on()
         journals = self._gathered(listing.times)
+        self._refuse_rolled_back(listing, journals)
         found = self._sorted(listing, journals)
         self._faults.reach("cleanup.listed")
         if not self._call.is_confirmed:
@@ -202,13 +228,35 @@ class _Cleanup:
         if not any(isinstance(one, Sorted) and one.garbage for one in found.values()):
             failed = {place: _swept(place, one) for place, one in found.items() if not isinstance(one, Sorted)}
             return self._result(journals, listing, failed, None)
-        epoch, journals = self._publish(listing.times, journals)
+        try:
+            epoch, journals = self._publish(listing.times, journals)
+        except StoreFullError as error:
+            log.warning("room is made for cleanup: %s", error)
+            self._make_room(found, journals)
+            epoch, journals = self._publish(listing.times, journals)
         later = self._gathered(listing.times)
         plans = {path: journals.plans.get(path, plan) for path, plan in later.plans.items()}
         later = Journals(later.main, {**journals.lines, **later.lines}, {**journals.plans, **plans}, later.kept)
         versions, named = later.versions(), named_by_operations(self._session.store)
         self._faults.reach("cleanup.marked")
         return self._result(journals, listing, self._sweep(found, later, versions, named), epoch)
+
+    def _refuse_rolled_back(self, listing: Listing, journals: Journals) -> None:
+        """Check that no manifest has lost commits that others name: what those commits need looks like garbage.
+
+        Raises:
+            ManifestRolledBackError: One has.
+        """
+        store = self._session.store
+        marks = list(find_operation_marks(named_by_operations(store).sidecars))
+        for line in journals.lines.values():
+            marks += find_marks(line.head.snapshot.manifest)
+            marks += find_merge_marks(line.known_commits)
+        for path in (place.path for place in listing.places if place.path.startswith(f"{BRANCHES}/")):
+            look = None if path in journals.lines else look_at(store, path, path)
+            if look is not None and look.head is not None:
+                marks += find_marks(look.head.snapshot.manifest, f"the manifest `{path}`, which no branch has,")
+        refuse_lost(find_lost(store, marks, {path: line.own for path, line in journals.lines.items()}))
 
     def _remove_unplaced(self) -> None:
         """Remove files that were to become objects, and whose writers died.
@@ -274,7 +322,7 @@ class _Cleanup:
     def _publish(self, times: Times, journals: Journals) -> tuple[int, Journals]:
         """Let every journal say what goes, main's last; planned again while branches or tags come and go."""
         epoch = journals.epoch + 1
-        ours: set[str] = set()
+        ours = self._floored
         for _ in range(MOST_PLANS):
             for line in journals.told:
                 is_done = publish_floor(line, journals, epoch, instant_text(self._before), is_ours=line.path in ours)
@@ -289,6 +337,21 @@ class _Cleanup:
                 return epoch, journals
             journals = self._gathered(times)
         raise ConflictError("branches", "to stay as they are", "others", "branches and tags kept coming and going")
+
+    def _make_room(self, found: Mapping[Place, Sorted | OmnigraphError], journals: Journals) -> None:
+        """Remove what no writer stands on, whatever it has seen: then there may be room for the floor.
+
+        Of a manifest that is in use, what every publisher may trim; of what readers derived, everything.
+        """
+        named = named_by_operations(self._session.store)
+        for place, before in found.items():
+            is_in_use = place.path in journals.lines or place.path == AUDIT
+            if isinstance(before, Sorted) and place.rule is Rule.LINE and is_in_use:
+                self._early[place] = self._swept_place(place, before, journals, {}, named)
+        derived = self._derived.sort(self._session.store.objects.list_under(DERIVED), lambda _: False)
+        remove(self._session.store, derived.garbage, lambda _: self._session.go_on())
+        self._early[DERIVED_PLACE] = _swept(DERIVED_PLACE, derived)
+        self._session.store.release_reserve()
 
     # --- sweep -------------------------------------------------------------------------------------
 
@@ -308,6 +371,8 @@ class _Cleanup:
                 swept[place] = self._swept_place(place, before, journals, versions, named)
             else:
                 continue
+            if place in self._early:
+                swept[place] = _joined(self._early[place], swept[place])
             total += swept[place].bytes_removed
             self._faults.reach("cleanup.swept")
             if self._call.progress is not None:
@@ -381,6 +446,16 @@ class _Cleanup:
 def _name(key: str) -> str:
     """Return the last part of a key: names of data files are unique for ever."""
     return key.rpartition("/")[2]
+
+
+def _joined(early: SweptTable, late: SweptTable) -> SweptTable:
+    """Return what was removed of a place in two steps."""
+    return replace(
+        late,
+        files_removed=early.files_removed + late.files_removed,
+        bytes_removed=early.bytes_removed + late.bytes_removed,
+        old_versions_removed=early.old_versions_removed + late.old_versions_removed,
+    )
 
 
 def _swept(place: Place, found: Sorted | OmnigraphError) -> SweptTable:

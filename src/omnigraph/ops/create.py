@@ -76,6 +76,7 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
     except SwapLostError:
         write_schema_copy(ManifestLog(store))  # the copy above took the place of the other graph's
         raise PlaceTakenError(store.location.uri, "a graph that was made at the same time") from None
+    store.keep_reserve()
     return Session(store=store, handles=Handles(store), log=log)
 
 

@@ -52,10 +52,21 @@ CODES: dict[str, Code] = {
         "the newest version of a manifest can't be read, or contradicts itself",
         "run `omnigraph repair`, which shows the state that it can go back to; or put the file back from a backup",
     ),
+    "manifest_rolled_back": Code(
+        Severity.ERROR,
+        "a manifest has lost its newest versions, with acknowledged commits: something else still names one of them",
+        "put the versions back from a backup, or from the bucket's own versions, before anything is written or cleaned"
+        " up; or run `omnigraph repair`, which by force accepts the loss",
+    ),
     "journal_damaged": Code(
         Severity.ERROR,
         "a part of the history can't be read, or contradicts itself; the present is not touched by that",
         "put the file back from a backup; or run `omnigraph repair`, which shows where the history can begin instead",
+    ),
+    "commit_altered": Code(
+        Severity.ERROR,
+        "a commit does not match its digest: its row was changed after it was made, or its schema was",
+        "put `__manifest` or the branch's manifest back from a backup whose `omnigraph verify` succeeds",
     ),
     "branch_mismatch": Code(
         Severity.ERROR,

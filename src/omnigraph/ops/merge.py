@@ -317,8 +317,8 @@ class _Merge:
                     pins[key] = replace(pins[key], version=version, branch=self.session.log.branch)
                     record = adopted[key].record if key in adopted else self._record(table)
                     adopted[key] = Adopted(record=record, pin=pins[key])
-        except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
-            abandon(self.session.log, armed, made)
+        except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
+            abandon(self.session.log, armed, made, error)
             raise
         manifest = replace(snapshot.manifest, pins=pins)
         starts = self.session.tables(replace(snapshot, manifest=manifest))

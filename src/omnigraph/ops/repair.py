@@ -4,25 +4,28 @@ A preview, unless it is confirmed. No data file is rewritten or removed, so what
 the lost files back and reading an earlier commit.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.damage import ManifestFaultKind, ManifestLook, journal_damage, look_at
+from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLook, journal_damage, look_at, own_commits
 from omnigraph.commit.floor import TooSlowError
 from omnigraph.commit.going_back import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
+from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.marks import Mark, find_merge_marks, find_operation_marks
 from omnigraph.commit.plan import Adopted, CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Committed, publish
 from omnigraph.commit.records import MAIN, TableRecord
 from omnigraph.commit.requirement import TableUnchanged
+from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.actors import check_signature
 from omnigraph.ops.check import anew
 from omnigraph.ops.check_files import list_tables
-from omnigraph.ops.check_manifests import refuse_no_graph
+from omnigraph.ops.check_manifests import find_lost_of, find_marks_of, find_unregistered, refuse_no_graph
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.repair_ends import left_dangling
 from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, TablePlan
@@ -35,6 +38,7 @@ from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stage_segments, stored_indexes
 from omnigraph.storage.inspection import Listing
 from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, table_path
+from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.telemetry import log as telemetry_log
 
 T = TypeVar("T")
@@ -133,7 +137,36 @@ def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
         if branch in (None, name):
             session.go_on()
             looks.append(look_at(session.store, name, live[name].path))
-    return looks
+    if main.head is None:
+        return looks
+    unregistered = find_unregistered(session.store, main.head.snapshot.manifest.branches)
+    seen = (main, *(look for look in looks if look is not main))
+    operations = find_operation_marks(one.sidecar for one in list_sidecars(session.store)[0])
+    marks = [*find_marks_of(seen, unregistered), *_merges(session, seen), *operations]
+    lost = {mark.path: mark for mark in find_lost_of(session.store, marks, looks)}
+    return [_rolled_back(look, lost.get(look.path)) for look in looks]
+
+
+def _merges(session: Session, looks: Iterable[ManifestLook]) -> Iterator[Mark]:
+    """Find the commits that branches have merged, as far back as their histories can be read."""
+    for look in looks:
+        try:
+            if look.head is not None:
+                yield from find_merge_marks(own_commits(look.head, session.store))
+        except (DamagedError, ManifestCorruptError) as error:
+            telemetry_log.info("the history of %s is read no further: %s", look.branch, error)
+
+
+def _rolled_back(look: ManifestLook, mark: Mark | None) -> ManifestLook:
+    """Return what was found of a manifest, with the versions that it has lost by what something else names.
+
+    Each commit was a version at least.
+    """
+    if mark is None or look.head is None:
+        return look
+    fault = ManifestFault(kind=ManifestFaultKind.ROLLED_BACK, place=look.path, reason=str(mark))
+    missing = max(mark.seq - look.head.snapshot.commit.seq, 0)
+    return replace(look, newest=look.newest + missing, fault=fault)
 
 
 def _repair_branch(session: Session, look: ManifestLook, call: RepairCall, report: _Report, known: Known) -> None:
@@ -196,7 +229,8 @@ def _repair_manifest(session: Session, look: ManifestLook, call: RepairCall) -> 
         is_refused = is_hopeless or (call.confirm and not call.force)
         return replace(found, outcome=Outcome.REFUSED if is_refused else Outcome.PLANNED)
     session.runtime.faults.reach("repair.looked")
-    put_aside(session.store, look)
+    if look.fault.kind is not ManifestFaultKind.ROLLED_BACK:
+        put_aside(session.store, look)
     head = _publish_beyond(anew(session), look, look.newest, call)
     return replace(found, outcome=Outcome.PUBLISHED, commit_id=head.snapshot.commit.id)
 
@@ -209,7 +243,8 @@ def _finish_manifest(session: Session, look: ManifestLook, call: RepairCall) -> 
 
 
 def _publish_beyond(session: Session, look: ManifestLook, number: int, call: RepairCall) -> Head:
-    message = call.message or f"went back from version {number} of the manifest, which can't be read"
+    how = "is lost" if look.fault is not None and look.fault.kind is ManifestFaultKind.ROLLED_BACK else "can't be read"
+    message = call.message or f"went back from version {number} of the manifest, which {how}"
     return publish_beyond(_log(session, look), number, actor=call.actor, message=message)
 
 

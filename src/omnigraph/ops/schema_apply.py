@@ -282,8 +282,8 @@ def _moves(session: Session, head: Head, change: SchemaChange, armed: Armed, los
                 if key in lost:
                     staged = purged(session, staged, note)
                 moves.append(Move(table_key=key, staged=staged))
-    except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
-        abandon(session.log, armed, made)
+    except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
+        abandon(session.log, armed, made, error)
         raise
     return tuple(moves)
 

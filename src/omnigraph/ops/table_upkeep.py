@@ -107,8 +107,8 @@ class Attempt:
         files = UpkeepFiles(armed.lease)
         try:
             staged, report = self._staged(groups, files)
-        except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
-            abandon(self._session.log, armed, files.made_so_far)
+        except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
+            abandon(self._session.log, armed, files.made_so_far, error)
             raise
         if not staged.has_effect:
             abandon(self._session.log, armed, files.made_so_far)

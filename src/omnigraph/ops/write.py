@@ -173,8 +173,8 @@ def stage_writes(
             staged = write.stage(tables.table(write.table_key), files)
             files.made(staged.files)
             moves.append(Move(table_key=write.table_key, staged=staged))
-    except BaseException:  # an interrupt too: nothing can be visible yet, so everything may go
-        abandon(session.log, armed, files.complete)
+    except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
+        abandon(session.log, armed, files.complete, error)
         raise
     return tuple(moves)
 

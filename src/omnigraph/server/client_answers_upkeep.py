@@ -16,6 +16,7 @@ from omnigraph.ops.recoveries import Recovery, TableOutcome
 from omnigraph.ops.repair_plan import Certainty, LostStep, Remedy, TablePlan
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
 from omnigraph.ops.table_upkeep import TableUpkeep
+from omnigraph.ops.verify import VerifyResult
 
 Said = Mapping[str, Any]
 
@@ -97,6 +98,11 @@ def checked(said: Said, uri: str) -> CheckResult:
         unrecorded=said["unrecorded"],
         recorded=said["recorded"],
     )
+
+
+def verified(said: Said, uri: str) -> VerifyResult:
+    """Return what was proved."""
+    return VerifyResult(**{**said, "uri": uri, "unproven": tuple(said["unproven"])})
 
 
 def _finding(said: Said) -> Finding:

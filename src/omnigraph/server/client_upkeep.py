@@ -14,6 +14,7 @@ from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.recoveries import Recovery
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.session import ANONYMOUS
+from omnigraph.ops.verify import VerifyResult
 from omnigraph.server import client_answers_upkeep as answers
 from omnigraph.server.client_calls import GraphCalls, check_actor, time_text
 from omnigraph.server.paging import MOST_ITEMS
@@ -156,6 +157,12 @@ class RemoteUpkeep:
         check_actor(actor)
         body = {"branch": branch, "quick": quick, "deep": deep, "record": record, "message": message}
         return answers.checked(self._calls.post("check", body, seconds=PATIENT_SECONDS), self.uri)
+
+    def verify(self, *, branch: str = "main", digest: str | None = None, progress: Progress = None) -> VerifyResult:
+        """Prove what a branch shows by the digests of its commits."""
+        del progress
+        body = {"branch": branch, "digest": digest}
+        return answers.verified(self._calls.post("verify", body, seconds=PATIENT_SECONDS), self.uri)
 
     def repair(
         self,

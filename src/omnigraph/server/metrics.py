@@ -82,7 +82,9 @@ def _histogram_lines(name: str, labels: Labels, histogram: _Histogram) -> list[s
 
 def _line(name: str, labels: Labels, value: float) -> str:
     shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-    return f"{name}{{{shown}}} {value:g}" if shown else f"{name} {value:g}"
+    # Six digits are enough for a duration, and not for a count of bytes or a time.
+    number = f"{value:.0f}" if float(value).is_integer() else f"{value:.16g}" if value >= 1e6 else f"{value:g}"
+    return f"{name}{{{shown}}} {number}" if shown else f"{name} {number}"
 
 
 def _escaped(text: str) -> str:

@@ -9,13 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from omnigraph import __version__
+from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action
 from omnigraph.server.answers import answer
 from omnigraph.server.metrics import CONTENT_TYPE
 from omnigraph.server.openapi import described, document
 from omnigraph.server.refusals import ServerStoppingError
 from omnigraph.server.service import exchange_of, service_of
-from omnigraph.server.wire import GraphsAnswer, HealthAnswer
+from omnigraph.server.wire import GraphsAnswer, HealthAnswer, ReadyAnswer
 from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 router = APIRouter()
@@ -27,12 +28,19 @@ async def health() -> Response:
     return answer(_health("ok"))
 
 
-@router.get("/readyz", **described(HealthAnswer, is_open=True))
+@router.get("/readyz", **described(ReadyAnswer, is_open=True))
 async def readiness(request: Request) -> Response:
-    """Whether the server takes requests: 503 while it is about to stop. Needs no token."""
-    if service_of(request).is_draining:
+    """Whether the server takes requests: 503 while it is about to stop. Needs no token.
+
+    Files that were found to be damaged are counted; which they are is told by `/graphs`.
+    """
+    service = service_of(request)
+    if service.is_draining:
         raise ServerStoppingError
-    return answer(_health("ready"))
+    counts = [len(report.damaged) for report in service.scrub_reports().values()]
+    state = "off" if service.scrubber is None else "damaged" if any(counts) else "sound"
+    scrub = {"state": state, "damaged_graphs": sum(map(bool, counts)), "damaged_files": sum(counts)}
+    return answer({**_health("ready"), "scrub": scrub})
 
 
 @router.get("/metrics", **described(streams=["text/plain"]))
@@ -46,8 +54,14 @@ async def graphs(request: Request) -> Response:
     """The graphs of the server that the actor may see."""
     exchange, service = exchange_of(request), service_of(request)
     exchange.action = Action.GRAPH_LIST
+    reports = service.scrub_reports()
     seen = [
-        {"id": one.id, "state": "open" if one.is_open else "unavailable", "read_only": one.config.is_read_only}
+        {
+            "id": one.id,
+            "state": "open" if one.is_open else "unavailable",
+            "read_only": one.config.is_read_only,
+            "scrub": _scrub(reports.get(one.id), is_whole=one.allows(exchange.actor, Action.MAINTAIN)),
+        }
         for _, one in sorted(service.hosting.graphs.items())
         if one.allows(exchange.actor, Action.GRAPH_LIST)
     ]
@@ -58,6 +72,13 @@ async def graphs(request: Request) -> Response:
 async def openapi(request: Request) -> Response:
     """This document."""
     return answer(document(request.app))
+
+
+def _scrub(report: ScrubReport | None, *, is_whole: bool) -> dict[str, object] | None:
+    """Return how far a scrub is; which files and branches are concerned is for those who may maintain the graph."""
+    if report is None:
+        return None
+    return report.to_json() if is_whole else {**report.to_json(), "damaged": []}
 
 
 def _health(status: str) -> dict[str, object]:

@@ -43,6 +43,8 @@ from omnigraph.server.wire_upkeep import (
     RecoveriesAnswer,
     RepairAnswer,
     RepairBody,
+    VerifyAnswer,
+    VerifyBody,
 )
 
 router = APIRouter()
@@ -176,6 +178,17 @@ async def check(request: Request, graph: GraphId) -> Response:
     for commit_id in done.recorded.values():
         service.committed(request, "record", commit_id)
     return _shown(service, done)
+
+
+@router.post("/graphs/{graph}/verify", **described(VerifyAnswer, body=VerifyBody))
+async def verify(request: Request, graph: GraphId) -> Response:
+    """Prove the history of a branch by its digests, and its files by its history; nothing is changed."""
+    body = await body_of(request, VerifyBody)
+    service = service_of(request)
+    budget = service.write_budget()
+    handle = service.graph(request, graph, Action.MAINTAIN, body.branch, within=budget)
+    work = partial(handle.verify, branch=body.branch, digest=body.digest)
+    return _shown(service, await service.read(request, budget, work, is_long=True))
 
 
 @router.post("/graphs/{graph}/repair", **described(RepairAnswer, body=RepairBody, can_conflict=True))

@@ -14,6 +14,7 @@ from starlette.types import Receive
 from omnigraph.config.server import Limits, ServerConfig
 from omnigraph.engine.budget import Budget, QueryTimeoutError
 from omnigraph.graph import Graph
+from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
@@ -23,6 +24,7 @@ from omnigraph.server.caretaker import Caretaker, Healer
 from omnigraph.server.hosting import Hosted, Hosting
 from omnigraph.server.metrics import Metrics, Reading
 from omnigraph.server.refusals import RequestTooLongError
+from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.requests import process_requests
 from omnigraph.telemetry import RECOVERIES
 
@@ -83,6 +85,8 @@ class Service:
     """Who optimises the graphs meanwhile, if anybody does."""
     healer: Healer | None = None
     """Who settles operations that died."""
+    scrubber: Scrubber | None = None
+    """Who verifies files, unless the settings say that nobody does."""
 
     @classmethod
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
@@ -98,6 +102,10 @@ class Service:
             service.caretaker.start()
         service.healer = Healer(hosting.graphs.values(), config.recovery_seconds)
         service.healer.start()
+        if config.scrub_days:
+            admission = service.admission
+            service.scrubber = Scrubber(hosting.graphs.values(), config.scrub_days, lambda: admission.working > 0)
+            service.scrubber.start()
         _declare(service)
         return service
 
@@ -186,8 +194,14 @@ class Service:
         if commit_id is not None and exchange.graph is not None:
             self.metrics.count("omnigraph_commits_total", graph=exchange.graph, operation=operation)
 
+    def scrub_reports(self) -> dict[str, ScrubReport]:
+        """Return how far the scrub of each graph is; none where there is no scrub."""
+        return {} if self.scrubber is None else self.scrubber.reports()
+
     def close(self) -> None:
         """Wait for what runs."""
+        if self.scrubber is not None:
+            self.scrubber.stop()
         if self.caretaker is not None:
             self.caretaker.stop()
         if self.healer is not None:
@@ -289,4 +303,40 @@ def _declare(service: Service) -> None:
         "Requests that Lance made of object stores, by operation.",
         lambda: [({"operation": name}, count) for name, count in sorted(process_requests().items())],
         type="counter",
+    )
+    _declare_scrub(service)
+
+
+def _declare_scrub(service: Service) -> None:
+    """Declare what is read of the scrub, by graph; a graph without a complete pass has no time of one."""
+
+    def read(value: Callable[[ScrubReport], float | None]) -> Callable[[], Reading]:
+        def values() -> Reading:
+            found = ((name, value(report)) for name, report in service.scrub_reports().items())
+            return [({"graph": name}, number) for name, number in found if number is not None]
+
+        return values
+
+    metrics = service.metrics
+    metrics.read(
+        "omnigraph_scrub_files_total",
+        "Files that were compared with what is recorded of them, by graph.",
+        read(lambda report: report.files),
+        type="counter",
+    )
+    metrics.read(
+        "omnigraph_scrub_bytes_total",
+        "Bytes that were read for that, by graph.",
+        read(lambda report: report.nbytes),
+        type="counter",
+    )
+    metrics.read(
+        "omnigraph_scrub_damaged_files",
+        "Files that are not what was recorded of them, by graph.",
+        read(lambda report: len(report.damaged)),
+    )
+    metrics.read(
+        "omnigraph_scrub_last_pass_timestamp_seconds",
+        "When all files of a graph were last verified.",
+        read(lambda report: None if report.last_pass is None else report.last_pass.timestamp()),
     )

@@ -155,12 +155,58 @@ class HealthAnswer(msgspec.Struct, kw_only=True):
     internal_schema_version: int
 
 
+class ReadyScrub(msgspec.Struct, kw_only=True):
+    """What the scrub has found in all graphs. It does not make a server less ready: other data can be read."""
+
+    state: str
+    """`sound`, or `damaged`; `off` where files are not verified."""
+    damaged_graphs: int
+    damaged_files: int
+
+
+class ReadyAnswer(HealthAnswer, kw_only=True):
+    """Whether the server takes requests, and whether files were found to be damaged."""
+
+    scrub: ReadyScrub
+
+
+class DamagedFileAnswer(msgspec.Struct, kw_only=True):
+    """A file that is not what was recorded of it."""
+
+    table: str
+    """`node:TYPE` or `edge:TYPE`; `branch:NAME` for a manifest."""
+    file: str
+    reason: str
+    branches: list[str]
+    """The branches whose present needs it; none when only earlier commits do."""
+
+
+class GraphScrub(msgspec.Struct, kw_only=True):
+    """How far the slow verification of a graph's files is."""
+
+    state: str
+    """`waiting`, `running`, `resting` until the next pass, or `failing` while the store does not answer."""
+    files: int
+    bytes: int
+    """What was verified since the server was started."""
+    skipped: int
+    """Files that the store failed over in this pass."""
+    pass_began: str | None
+    last_pass: str | None
+    """When all files were last verified."""
+    damaged_files: int
+    damaged: list[DamagedFileAnswer]
+    """Shown to those who may `maintain` the graph; empty for others."""
+
+
 class GraphAnswer(msgspec.Struct, kw_only=True):
     """A graph of the server."""
 
     id: str
     state: str
     read_only: bool
+    scrub: GraphScrub | None
+    """Null where files are not verified."""
 
 
 class GraphsAnswer(msgspec.Struct, kw_only=True):
@@ -188,6 +234,7 @@ class SnapshotAnswer(msgspec.Struct, kw_only=True):
     branch: str
     commit_id: str
     at: str
+    digest: str | None
     manifest_version: int
     internal_schema_version: int
     schema_id: str
@@ -238,6 +285,7 @@ class CommitAnswer(msgspec.Struct, kw_only=True):
     at: str
     operation: str
     message: str | None
+    digest: str | None
     changes: list[dict[str, Any]]
 
 

@@ -33,6 +33,9 @@ _OF_CODES = {
     "schema_unfit": 422,
     "schema_drops_data": 422,
     "schema_unsupported": 422,
+    "commit_altered": 422,
+    "digest_unknown": 422,
+    "files_damaged": 422,
     "too_many_requests": 429,
     "query_cancelled": 503,
 }

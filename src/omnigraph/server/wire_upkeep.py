@@ -58,6 +58,13 @@ class CheckBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: str | None = None
 
 
+class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What is proved: a branch, and that its history contains a digest that was written down."""
+
+    branch: str = "main"
+    digest: str | None = None
+
+
 class RepairBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """What is looked at for a repair: all branches or one."""
 
@@ -194,6 +201,24 @@ class CheckAnswer(msgspec.Struct, kw_only=True):
     warnings: int
     notes: int
     findings: list[dict[str, Any]]
+
+
+class VerifyAnswer(msgspec.Struct, kw_only=True):
+    """What was proved of a branch."""
+
+    uri: str
+    branch: str
+    commit_id: str
+    digest: str
+    commits: int
+    first_commit_id: str
+    is_from_start: bool
+    merges: int
+    merges_gone: int
+    unproven: list[str]
+    versions: int
+    found_commit_id: str | None
+    commits_since: int | None
 
 
 class RepairAnswer(msgspec.Struct, kw_only=True):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.commit.notes import clear
 from omnigraph.commit.publisher import Armed
+from omnigraph.commit.sidecar import FencedError
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
@@ -58,9 +59,12 @@ class Phases:
             faults.reach("phase.named")
             self._close(phase.number, phase.kept | phase.scratch)
             faults.reach("phase.cleared")
-        except BaseException:
+        except BaseException as failure:
             try:
                 self._close(phase.number, {})
+            except FencedError as fenced:  # its tasks came too late because the whole operation was cancelled
+                if isinstance(failure, Exception):
+                    raise fenced from failure
             except OmnigraphError as error:
                 log.warning("what a phase of %s wrote was not removed yet: %s", self.operation_id, error)
             raise

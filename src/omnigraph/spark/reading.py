@@ -116,8 +116,8 @@ class SparkInput:
         try:
             phases = Phases(session.store, armed)
             self._spec = self._specified(phases.operation_id, inputs, splits)
-        except BaseException:  # an interrupt too: nothing was written yet
-            abandon(session.log, armed, ())
+        except BaseException as error:  # an interrupt too: nothing was written yet
+            abandon(session.log, armed, (), error)
             raise
         return armed, phases
 

@@ -17,7 +17,7 @@ import xxhash
 from omnigraph.storage.checksums import checksum_unit
 from omnigraph.storage.durable import flush_file
 from omnigraph.storage.layout import job_key
-from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError
+from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError, system_failure
 from omnigraph.storage.s3_objects import PART_BYTES, S3Objects
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError
@@ -186,4 +186,4 @@ def _disk_errors(action: str, key: str) -> Iterator[None]:
     except FileNotFoundError:
         raise ObjectMissingError(key) from None
     except OSError as error:
-        raise StoreUnavailableError(action, os.strerror(error.errno) if error.errno else str(error)) from error
+        raise system_failure(action, error) from error

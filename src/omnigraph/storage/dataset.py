@@ -405,6 +405,16 @@ def verify(
         handles.mark_verified(table.path, table.version, level | Verified.ROWS)
 
 
+def verify_rows(table: Table, positions: Positions) -> None:
+    """Verify the fragments that hold the rows at these positions, whole: for those who write the rows anew.
+
+    What they write gets a checksum of its own, so damage must be found before or never.
+    """
+    places = table.places()
+    held = np.unique(places.fragments_of(positions)).tolist()
+    verify(table, Verified.WHOLE, only={places.numbers[place] for place in held})
+
+
 def find_row_mismatches(table: Table, fragments: Iterable[Fragment], limit: int | None) -> Iterator[Mismatch]:
     """Yield the files of fragments that do not match their checksums, of those that are no larger than a limit.
 

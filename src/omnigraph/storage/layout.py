@@ -11,6 +11,8 @@ NODES = "nodes"
 EDGES = "edges"
 RECOVERY = "__recovery"
 AUDIT = "_graph_commit_recoveries.lance"
+RESERVE = f"{RECOVERY}/.reserve"
+"""On a local disk, a file that takes up room for cleanup. No listing shows it."""
 SCHEMA_COPY = "_schema.pg"
 DERIVED = "_derived"
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
+from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.objects import (
     ForeignFileError,
     ObjectChangedError,
@@ -22,10 +23,11 @@ from omnigraph.storage.objects import (
     ObjectKeyError,
     ObjectMissingError,
     StoredObject,
-    StoreUnavailableError,
+    system_failure,
 )
 
 _TEMPORARY = ".tmp-"
+_UNLISTED = (_TEMPORARY, RESERVE.rpartition("/")[2])
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a named pipe waits for somebody to write into it.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -44,7 +46,7 @@ def _store_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreUnavailableError(action, os.strerror(error.errno) if error.errno else str(error)) from error
+        raise system_failure(action, error) from error
 
 
 class LocalObjects:
@@ -333,7 +335,7 @@ def _find_foreign_files(directory: int, prefix: str, foreign: list[ForeignFileEr
 
 
 def _list(directory: int, prefix: str, listed: list[ObjectInfo]) -> None:
-    """Add everything below an open directory, at any depth, but other writers' temporary files."""
+    """Add everything below an open directory, at any depth, but other writers' temporary files and the reserve."""
     with os.scandir(directory) as entries:
         names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_directory in names:
@@ -347,7 +349,7 @@ def _list(directory: int, prefix: str, listed: list[ObjectInfo]) -> None:
                 _list(child, key, listed)
             finally:
                 os.close(child)
-        elif not name.startswith(_TEMPORARY):
+        elif not name.startswith(_UNLISTED):
             info = _info(directory, name, key)
             if info is not None:
                 listed.append(info)

@@ -1,6 +1,8 @@
 """Control objects: small files beside the tables, with conditional writes."""
 
+import errno
 import hashlib
+import os
 import threading
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +10,9 @@ from typing import Protocol
 
 from omnigraph.clock import Clock
 from omnigraph.errors import Kind, OmnigraphError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says when a disk is full, or a quota used up."""
 
 
 class ObjectMissingError(OmnigraphError):
@@ -108,6 +113,25 @@ class StoreDeniedError(StoreUnavailableError):
 
     def __str__(self) -> str:
         return f"the store refused to {self.action}: {self.reason}; check the credentials and what they may do"
+
+
+class StoreFullError(StoreUnavailableError):
+    """The disk is full, or a quota is used up; what was being written is not there."""
+
+    kind = Kind.UNAVAILABLE
+    code = "store_full"
+
+    def __str__(self) -> str:
+        return (
+            f"there is no room to {self.action}: {self.reason}; make some, for instance by `omnigraph cleanup`, which"
+            " works on a full disk too"
+        )
+
+
+def system_failure(action: str, error: OSError) -> StoreUnavailableError:
+    """Return our error for one of the system's, which tells what was being done."""
+    failure = StoreFullError if error.errno in NO_ROOM else StoreUnavailableError
+    return failure(action, os.strerror(error.errno) if error.errno else str(error))
 
 
 @dataclass(frozen=True, slots=True)

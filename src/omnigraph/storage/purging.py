@@ -15,8 +15,8 @@ from lance import LanceDataset, LanceFragment
 from lance.fragment import write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.dataset import Table, check_blobs_of, is_blob
-from omnigraph.storage.handles import read_errors, rewrite_errors
+from omnigraph.storage.dataset import Table, check_blobs_of, is_blob, verify
+from omnigraph.storage.handles import Verified, read_errors, rewrite_errors
 from omnigraph.storage.requests import counted
 from omnigraph.storage.schema_staging import field_numbers
 from omnigraph.storage.staging import Change, Staged, as_stored, blob_files
@@ -58,6 +58,7 @@ def without_dropped(table: Table, staged: Staged, made: Callable[[Sequence[str]]
         kept = [file for file in described["files"] if set(file["fields"]) <= living]
         if any(living & set(file["fields"]) for file in described["files"] if file not in kept):
             check_blobs_of(table, None, [fragment.fragment_id])
+            verify(table, Verified.WHOLE, only=[fragment.fragment_id])
             written = _rewritten(table, dataset, fragment)
             new = _files(table, written)
             made(new)

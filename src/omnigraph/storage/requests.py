@@ -3,12 +3,12 @@
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from lance.lance import register_lance_metrics_recorder, snapshot_lance_metrics
 
-from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+from omnigraph.storage.objects import NO_ROOM, StoreDeniedError, StoreFullError, StoreUnavailableError
 from omnigraph.telemetry import Telemetry
 
 _REQUESTS = "lance_object_store_requests_total"
@@ -21,17 +21,25 @@ _attributed: dict[str, int] = {}
 
 _DENIED = ("lacked the necessary privileges", "401 Unauthorized", "403 Forbidden", "Permission denied")
 _SYSTEM = (
-    errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOMEM, errno.EBUSY, errno.ENFILE, errno.EMFILE, errno.ENOSPC,
-    errno.ENOBUFS, errno.ETIMEDOUT, errno.ESTALE, errno.EDQUOT,
+    errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOMEM, errno.EBUSY, errno.ENFILE, errno.EMFILE, errno.ENOBUFS,
+    errno.ETIMEDOUT, errno.ESTALE, *NO_ROOM,
 )  # fmt: skip
 """What the system says when it could not look: nothing is known then about what is stored."""
+
+
+def _marks(codes: Iterable[int]) -> tuple[str, ...]:
+    """Return how codes of the system are told: as Rust shows an error, as a panic of it does, and as Python does."""
+    shapes = ((f"(os error {code})", f"Os {{ code: {code},", os.strerror(code)) for code in codes)
+    return tuple(mark for shape in shapes for mark in shape)
+
+
+_FULL = _marks(NO_ROOM)
 _UNREACHABLE = (
     "Generic S3 error",
     "HTTP error",
     "timed out",
     *_DENIED,
-    # As Rust shows an error, as a panic of it does, and as Python names it.
-    *(mark for code in _SYSTEM for mark in (f"(os error {code})", f"Os {{ code: {code},", os.strerror(code))),
+    *_marks(_SYSTEM),
 )
 """What the text of Lance's errors says when the store is to blame, and not what is stored in it."""
 _IO = ("LanceError(IO)", "Not found:")
@@ -99,7 +107,12 @@ def store_errors(action: str) -> Iterator[None]:
 
 def store_failure(action: str, error: BaseException) -> StoreUnavailableError:
     """Our error for one of Lance's, when the store failed or refused."""
-    failure = StoreDeniedError if any(mark in str(error) for mark in _DENIED) else StoreUnavailableError
+    told = str(error)
+    failure = StoreUnavailableError
+    if any(mark in told for mark in _FULL):
+        failure = StoreFullError
+    elif any(mark in told for mark in _DENIED):
+        failure = StoreDeniedError
     return failure(action, reason_of(error))
 
 

@@ -1,5 +1,6 @@
 """One graph's storage: its location, control objects and Lance settings, shared by every table."""
 
+import os
 import threading
 from collections.abc import Iterable
 
@@ -12,6 +13,7 @@ from omnigraph.places import Location
 from omnigraph.runtime import Runtime
 from omnigraph.storage.checksums import checksum
 from omnigraph.storage.durable import flush, flush_above
+from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import (
     ForeignFileError,
@@ -20,9 +22,11 @@ from omnigraph.storage.objects import (
     ObjectStore,
     StoredObject,
     StoreUnavailableError,
+    system_failure,
 )
 from omnigraph.storage.s3_objects import S3Objects
 from omnigraph.storage.verification import Verifier
+from omnigraph.telemetry import log
 
 INDEX_BYTES = 512 * 1024 * 1024
 METADATA_BYTES = 256 * 1024 * 1024
@@ -59,6 +63,8 @@ class Store:
         """Directories whose own names are known to be on disk."""
         self.recovery = Interval(runtime.clock)
         """When operations that died were last looked for. Opening a graph for writing begins with that."""
+        self.future_time: str | None = None
+        """The time of a commit that is later than the store's clock was when it was asked about that commit."""
         self._checked_tables: set[str] = set()
         self.local = _local_objects(location, runtime)
         """The same objects where they are files of this machine, for what only files have."""
@@ -106,7 +112,27 @@ class Store:
             try:
                 flush([self.uri(path) for path in paths], self._flushed)
             except OSError as error:
-                raise StoreUnavailableError("flush what was written", str(error)) from error
+                raise system_failure("flush what was written", error) from error
+
+    def keep_reserve(self) -> None:
+        """Take up the room that a cleanup needs on a full disk; where there is none, it is tried again by the next one.
+
+        Without such a setting there is none; nor on an object store, which is never full.
+        """
+        size = self.runtime.options.reserve_bytes
+        if self.local is None or not size:
+            return
+        try:
+            found = self.local.info(RESERVE)
+            if found is None or found.size != size:
+                self.local.put_derived(RESERVE, [os.urandom(size)])  # no file system makes such bytes smaller
+        except StoreUnavailableError as error:
+            log.warning("no room is kept for cleanup: %s", error)
+
+    def release_reserve(self) -> None:
+        """Give that room away."""
+        if self.local is not None:
+            self.local.delete(RESERVE)
 
     def flush_directories(self, paths: Iterable[str]) -> None:
         """Make the names of files durable whose content is."""
@@ -114,7 +140,7 @@ class Store:
             try:
                 flush_above([self.uri(path) for path in paths], self._flushed)
             except OSError as error:
-                raise StoreUnavailableError("flush what was written", str(error)) from error
+                raise system_failure("flush what was written", error) from error
 
 
 class CountedObjects:

@@ -8,7 +8,7 @@ the same prepared swap again returns the version that it made, so a lost respons
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,7 +34,7 @@ from omnigraph.telemetry import log
 
 MAX_LOST_VERSIONS = 1_000
 """A hint that is further ahead of the newest version says nothing: it is damaged itself."""
-_NOTE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOTE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 DAMAGE_DEPTH = 10
 """How many versions are tried when the newest can't be read."""
 
@@ -255,13 +255,17 @@ def write_note(store: Store, path: str, version: int) -> None:
         _, found = checksum_file(store.uri(f"{path}/{version_file(version)}"))
         text = f"{version:020d} {found:016x}"
         note = f"{text} {checksum_text(text.encode())}".encode()
-        # In place, by one write of always the same length: half a note would not match its own checksum. A file of
-        # its own and a rename took 300 µs, a third of all that checksums cost a commit.
-        descriptor = os.open(store.uri(version_note(path)), _NOTE_FLAGS, 0o666)
-        try:
-            os.pwrite(descriptor, note, 0)
-        finally:
-            os.close(descriptor)
+        # A new file in place of the old one, which a backup by hard links may share. Not by a rename, which took
+        # 300 µs: half a note does not match its own checksum, and none says nothing.
+        place = store.uri(version_note(path))
+        with suppress(FileNotFoundError):
+            os.unlink(place)  # noqa: PTH108 - plain strings on this path
+        with suppress(FileExistsError):  # that of a writer who was as fast
+            descriptor = os.open(place, _NOTE_FLAGS, 0o666)
+            try:
+                os.write(descriptor, note)
+            finally:
+                os.close(descriptor)
     except OSError as error:  # the version is there: this must not fail it
         log.warning("the checksum of version %s of %s was not noted: %s", version, path, error)
 

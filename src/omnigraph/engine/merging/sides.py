@@ -15,7 +15,8 @@ from omnigraph.schema.arrow import DST, ID, SRC, arrow_type
 from omnigraph.schema.catalog import AnyType, EdgeType, Property
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.column_sets import Mask, Positions, are_equal, one_array, places_among, repeated
-from omnigraph.storage.dataset import ADDRESS, Table
+from omnigraph.storage.dataset import ADDRESS, Table, verify, verify_rows
+from omnigraph.storage.handles import Verified
 
 TAKEN = 1
 """What `given` says in the reference to a blob of the table that rows are taken from; of one's own it is null."""
@@ -57,6 +58,7 @@ def no_changes(type_: AnyType) -> SideChanges:
 
 def all_new(type_: AnyType, version: Version, *, holder: int | None) -> SideChanges:
     """Of a side whose table the base does not have: every row came."""
+    verify(version.table, Verified.WHOLE)
     rows = Shape(type_, version, holder).rows(version.table.scan())
     return replace(no_changes(type_), inserted=rows, absent=_absent(type_, version))
 
@@ -68,7 +70,9 @@ def changes_of(
 
     Columns that only a new schema brought count as changed where they say something else than what it fills them with.
     """
-    shape = Shape(type_, after, holder, places=np.concatenate([found.inserted, found.later]))
+    written = np.concatenate([found.inserted, found.later])
+    verify_rows(after.table, written)
+    shape = Shape(type_, after, holder, places=written)
     inserted = shape.rows(rows_at(after.table, found.inserted))
     ids = rows_at(before.table, found.deleted, [ID]).column(ID) if len(found.deleted) else pa.array([], pa.string())
     befores, afters, masks = [], [], []
