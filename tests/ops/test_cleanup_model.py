@@ -1,6 +1,6 @@
 """Cleanups at random among everything else: what is kept says what it said, and nothing else is left."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -8,7 +8,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from collecting_model import Collected
 from omnigraph.commit import collection, publisher
-from omnigraph.commit.retention import Line, Plan, marked, planned
+from omnigraph.commit.retention import KeptPin, Line, Plan, kept_pins, planned
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import collector
 from omnigraph.storage.pinned_files import PinnedFiles, version_parts
@@ -71,10 +71,10 @@ def forget_indexes(patch: pytest.MonkeyPatch) -> None:
 def forget_branches(patch: pytest.MonkeyPatch) -> None:
     """A mark that looks at main alone."""
 
-    def of_main(line: Line, plan: Plan, shared: Mapping[str, set[int]]) -> set[tuple[str, int]]:
-        return marked(line, plan, shared) if line.path == "__manifest" else set()
+    def of_main(line: Line, plan: Plan, shared: Mapping[str, set[int]]) -> Iterator[KeptPin]:
+        return kept_pins(line, plan, shared) if line.path == "__manifest" else iter(())
 
-    patch.setattr(collection, "marked", of_main)
+    patch.setattr(collection, "kept_pins", of_main)
 
 
 def forget_tags(patch: pytest.MonkeyPatch) -> None:

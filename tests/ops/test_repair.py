@@ -310,7 +310,7 @@ def test_the_way_out_of_unreadable_rows_finds_them(wordy: og.Graph, tmp_path: Pa
 
     (found,) = og.check_graph(str(root), deep=True, runtime=runtime()).findings
 
-    assert found.code == "rows_unreadable"
+    assert found.code == "file_damaged"
     assert "omnigraph repair --deep" in found.way_out
 
 

@@ -1,6 +1,6 @@
 """A cleanup's view of all journals: which there are, what of them is kept, and the floors that say so."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,15 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, Out
 from omnigraph.commit.records import MAIN, Floor, Manifest
 from omnigraph.commit.retention import (
     Bounds,
+    KeptPin,
     Line,
     MergePoint,
     Plan,
     Policy,
     Times,
     floor_of,
+    kept_pins,
     kept_seqs,
-    marked,
     merge_bases,
     merge_points,
     passages,
@@ -73,10 +74,23 @@ class Journals:
         same there; but not where one of them has dropped data for good since.
         """
         found: dict[str, set[int]] = {}
+        for _, one in self.pins():
+            found.setdefault(one.pin.path, set()).add(one.pin.version)
+        return found
+
+    def pins(self) -> Iterator[tuple[Line, KeptPin]]:
+        """Yield the pins of all kept states, with the branch whose states they are; states may be of several."""
         shared = self.kept if self._has_dropped() else {}
         for path, line in self.lines.items():
-            for table, version in marked(line, self.plans[path], shared if line.is_live else {}):
-                found.setdefault(table, set()).add(version)
+            for one in kept_pins(line, self.plans[path], shared if line.is_live else {}):
+                yield line, one
+
+    def lists(self) -> dict[str, set[str]]:
+        """By path, the lists of checksums that kept states name, and those of tables that are only hidden."""
+        found: dict[str, set[str]] = {}
+        hidden = (pin for line in self.lines.values() for pin in line.head.snapshot.manifest.dropped.values())
+        for pin in (*hidden, *(one.pin for _, one in self.pins())):
+            found.setdefault(pin.path, set()).update(pin.lists)
         return found
 
     def _has_dropped(self) -> bool:

@@ -17,6 +17,7 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.records import MAIN, BranchRecord, Commit, Floor, Pin, TagRecord
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.verification import Expected
 
 MAX_ROUNDS = 20
 """How often a cut is begun anew because main was merged, or a branch deleted, while it was made."""
@@ -55,6 +56,10 @@ class Cut:
     """How many versions histories name beside those: they were collected, or dropped for good."""
     epoch: int
     """The last cleanup that any of the manifests knows of."""
+    recorded: Mapping[Pinned, Expected] = field(default_factory=dict)
+    """What commits record of versions: the checksums of their files, and their rows."""
+    lists: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By the path of a table, the lists of checksums of other files."""
 
     def head(self, branch: str) -> Head:
         """The state of main or one of the branches."""
@@ -74,18 +79,24 @@ class _Journal:
     """Tables whose earlier versions were dropped for good, and by which commits."""
     needs: dict[Need, int] = field(default_factory=dict)
     """What it refers to in other journals, and by which commit."""
+    recorded: dict[Pinned, Expected] = field(default_factory=dict)
+    lists: dict[str, set[str]] = field(default_factory=dict)
 
     def note(self, commit: Commit) -> None:
         """Take down what a commit says."""
         for change in commit.changes:
             old = change.path if change.replaced is None else change.replaced.path
+            if change.lists_before:
+                self.lists.setdefault(old, set()).update(change.lists_before)
             if change.after is not None:
                 pin = Pinned(change.path, int(change.after))
+                self._record(pin, change.sum_after, change.rows_after)
                 self.first[pin] = min(self.first.get(pin, commit.seq), commit.seq)
                 if self.last.get(pin, -1) < commit.seq:  # newest first: nothing has taken its place
                     self.last[pin] = sys.maxsize
             if change.before is not None:
                 pin = Pinned(old, int(change.before))
+                self._record(pin, change.sum_before, change.rows_before)
                 self.first[pin] = min(self.first.get(pin, commit.seq - 1), commit.seq - 1)
                 self.last[pin] = max(self.last.get(pin, -1), commit.seq - 1)
         for purge in commit.purged:
@@ -94,6 +105,10 @@ class _Journal:
         if merged is not None:
             need = (merged.branch, merged.path, merged.seq)
             self.needs[need] = min(self.needs.get(need, commit.seq), commit.seq)
+
+    def _record(self, pin: Pinned, checksum: str | None, rows: int) -> None:
+        if checksum is not None or pin not in self.recorded:
+            self.recorded[pin] = Expected(checksum, rows)
 
     def versions(self, limit: int) -> set[Pinned]:
         """All versions that commits up to this number name."""
@@ -201,7 +216,20 @@ class _CutMaker:
             past=frozenset(kept - present),
             collected=len(named - kept - present),
             epoch=max(head.snapshot.manifest.floor.epoch for head in heads.values()),
+            recorded={pin: one for path in limits for pin, one in self._journals[path].recorded.items()},
+            lists=self._lists(heads),
         )
+
+    def _lists(self, heads: Mapping[str, Head]) -> dict[str, set[str]]:
+        """Return by table the lists of checksums that pins name, or named before."""
+        found: dict[str, set[str]] = {}
+        for path, head in heads.items():
+            for table, names in self._journals[path].lists.items():
+                found.setdefault(table, set()).update(names)
+            manifest = head.snapshot.manifest
+            for pin in (*manifest.pins.values(), *manifest.dropped.values()):
+                found.setdefault(pin.path, set()).update(pin.lists)
+        return found
 
     def _kept(self, heads: Mapping[str, Head], limits: Mapping[str, int], read: Collection[str]) -> set[Pinned]:
         """The versions that can be read: on the lines of branches and tags, whose journals are `read`.

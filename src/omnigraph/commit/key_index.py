@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from omnigraph.clock import parse_instant
 from omnigraph.commit.manifest import decode_commit, decode_journal
 from omnigraph.commit.records import Commit, KeyIndex, KeyRun, Manifest
+from omnigraph.storage.checksums import checksum_text
 from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
@@ -96,10 +97,20 @@ class KeyFinder:
                 first, entries = runs.pop().first_seq, np.concatenate([known, entries])
             entries = np.sort(entries, order=("hash", "seq"))
             name = f"keys/{self._store.runtime.ids.ulid()}"
-            self._store.objects.put(f"{self._path}/{name}", entries.tobytes())
+            data = entries.tobytes()
+            self._store.objects.put(f"{self._path}/{name}", data)
             self._keep(name, entries)
             newest = keyed[-1]
-            runs.append(KeyRun(name=name, keys=len(entries), first_seq=first, last_seq=newest.seq, until=newest.at))
+            runs.append(
+                KeyRun(
+                    name=name,
+                    keys=len(entries),
+                    first_seq=first,
+                    last_seq=newest.seq,
+                    until=newest.at,
+                    sum=checksum_text(data),
+                )
+            )
         return msgspec.structs.replace(old, runs=tuple(self._select_remembered(runs, sealed[-1].at)))
 
     def remove_orphans(self, manifest: Manifest, now: datetime) -> None:
@@ -140,7 +151,7 @@ class KeyFinder:
             data = self._store.objects.get(f"{self._path}/{run.name}").data
         except ObjectMissingError:
             data = b""
-        if len(data) != run.keys * _ENTRY.itemsize:
+        if find_run_fault(run, data) is not None:
             log.warning("the keys %s/%s are not as they were written; the journal is read", self._path, run.name)
             return None
         entries = np.frombuffer(data, _ENTRY)
@@ -177,6 +188,14 @@ class KeyFinder:
             while len(self._parts) > KEPT_PARTS:
                 self._parts.pop(next(iter(self._parts)), None)
         return known[1]
+
+
+def find_run_fault(run: KeyRun, data: bytes) -> str | None:
+    """Return what is wrong with the object of a run; None when it is as it was written."""
+    expected = run.keys * _ENTRY.itemsize
+    if len(data) != expected:
+        return f"it has {len(data):,} bytes, and should have {expected:,}"
+    return "it does not match its checksum" if run.sum not in (None, checksum_text(data)) else None
 
 
 def is_remembered(store: Store, commit: Commit) -> bool:

@@ -5,7 +5,7 @@ The only module that swaps the manifest.
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
@@ -26,7 +26,7 @@ from omnigraph.commit.manifest import (
     head_rows,
     journal_rows,
 )
-from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, SchemaRecord, Snapshot
+from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, Pin, SchemaRecord, Snapshot
 from omnigraph.commit.sidecar import Origin, list_sidecars
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import Options
@@ -317,11 +317,9 @@ class ManifestLog:
     def _hold(self, table: SwapTable, manifest: Manifest) -> Head:
         """A version as a state. The newest one seen is remembered, whichever thread saw it."""
         head = _state(self.branch, table, manifest)
-        verifier = self.store.verifier
         known = {} if self._head is None else self._head.snapshot.pins
-        for key, pin in manifest.pins.items():
-            if known.get(key) is not pin:  # most pins are those of the state before
-                verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
+        # Most pins are those of the state before.
+        expect_pins(self.store, (pin for key, pin in manifest.pins.items() if known.get(key) is not pin))
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
@@ -362,6 +360,13 @@ class ManifestLog:
             except Exception as error:
                 raise OutcomeUnknownError(commit_id, str(error), self.branch) from error
         raise AssertionError  # pragma: no cover - the loop returns or raises
+
+
+def expect_pins(store: Store, pins: Iterable[Pin]) -> None:
+    """Let the files that pins name be compared with what the pins record of them."""
+    for pin in pins:
+        store.verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
+        store.verifier.lists.expect(pin.path, pin.lists)
 
 
 def _is_refused(store: Store, path: str, version: int, error: StoreUnavailableError) -> bool:

@@ -1,7 +1,7 @@
 """What a writer hands to the publisher: the whole change, as data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -38,6 +38,24 @@ class Adopted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """Checksums that the pin of a table gets: it stays at its version, and every row as it is."""
+
+    sums: Mapping[int, str]
+    """Of the files of versions, by number."""
+    lists: tuple[str, ...]
+    """Lists of the checksums of other files,"""
+    replaced: tuple[str, ...] = ()
+    """which say what these say, so that the pin needs them no more."""
+
+    def apply(self, pin: Pin) -> Pin:
+        """Return the pin with what is recorded of it; one that has moved on since keeps what it has."""
+        kept = (one for one in pin.lists if one not in self.replaced)
+        lists = tuple(dict.fromkeys((*kept, *self.lists)))
+        return replace(pin, sum=pin.sum or self.sums.get(pin.version), lists=lists)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan:
     """One commit, ready to publish on `base`. A plan is published once; after a conflict a new one is made."""
 
@@ -62,6 +80,8 @@ class CommitPlan:
     dropped_tables: tuple[str, ...] = ()
     renamed_tables: Mapping[str, str] = field(default_factory=dict)
     """Tables that get another key, by the one they have; `moves` name them by that too."""
+    recorded: Mapping[str, Recorded] = field(default_factory=dict)
+    """By location, what is recorded of tables that stay as they are."""
     purged: tuple[Purge, ...] = ()
     """What is dropped for good; a dropped table that is named here leaves nothing behind in the manifest."""
     made: tuple[str, ...] = ()

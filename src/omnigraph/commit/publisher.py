@@ -31,6 +31,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.layout import version_file
 from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.pinned_files import find_used_lists
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import SwapLostError
@@ -389,7 +390,12 @@ class _Workshop:
             taken = plan.adopted.get(move.table_key)
             base = plan.base.snapshot.pins[move.table_key] if taken is None else taken.pin
             version = self._version(move, base.version)
-            moved[move.table_key] = replace(base, version=version, rows=move.staged.rows_after, branch=self._branch)
+            lists = base.lists
+            if lists and plan.operation in MAINTENANCE:  # which alone rewrites what is there
+                lists = find_used_lists(self._handles, base.path, version, lists)
+            moved[move.table_key] = replace(
+                base, version=version, rows=move.staged.rows_after, branch=self._branch, lists=lists
+            )
         self._store.flush(self._made[known:])
         self._store.runtime.faults.reach("publish.flushed")
         return _Applied(moved, dict(self._created), plan.new_tables)
@@ -438,6 +444,8 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     for key in touched.keys() & pins.keys():
         pin = pins[key]
         pins[key] = replace(pin, sum=_record(log.store, pin.path, pin.version, pin.rows))
+    touched |= dict.fromkeys(key for key, pin in pins.items() if pin.path in plan.recorded)
+    pins = {key: _add_recorded(plan, pin) for key, pin in pins.items()}
     changes = [_change(key, old, pins.get(key), tables.get(key)) for key in touched]
     commit = Commit(
         id=commit_id,
@@ -469,16 +477,25 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         old_schemas=(*old.old_schemas, old.schema) if plan.schema else old.old_schemas,
         tables=tables,
         pins=pins,
-        dropped={key: pin for key, pin in hidden.items() if key not in pins},
+        dropped={key: _add_recorded(plan, pin) for key, pin in hidden.items() if key not in pins},
         head=commit_id,
         commits=(*old.commits, commit),
     )
+
+
+def _add_recorded(plan: CommitPlan, pin: Pin) -> Pin:
+    recorded = plan.recorded.get(pin.path)
+    return pin if recorded is None else recorded.apply(pin)
 
 
 def _change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord | None) -> PinChange:
     """What a commit does to a key: its pin, and which table it stands for."""
     before, known = old.pins.get(table_key), old.tables.get(table_key)
     pin = after or before
+    sum_before, lists = (before.sum, before.lists) if before else (None, ())
+    if before and after and before.version == after.version:
+        # What is recorded of a version that stays is true of it before as well.
+        sum_before, lists = after.sum, ()
     return PinChange(
         table_key=table_key,
         path=pin.path if pin else "",
@@ -488,6 +505,7 @@ def _change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord
         rows_after=after.rows if after else 0,
         replaced=known if known != table else None,
         branch_before=before.branch if before else MAIN,
-        sum_before=before.sum if before else None,
+        sum_before=sum_before,
         sum_after=after.sum if after else None,
+        lists_before=tuple(one for one in lists if after and one not in after.lists),
     )

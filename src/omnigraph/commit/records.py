@@ -41,6 +41,8 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     sum_before: str | None = None
     sum_after: str | None = None
     """The checksums of the files of both versions, where they were recorded."""
+    lists_before: tuple[str, ...] = ()
+    """Lists of checksums that the pin named before and does not name any more: earlier states need them still."""
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -185,7 +187,7 @@ class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     created_by: str
 
 
-class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """An object with the hashes of the idempotency keys of sealed commits, from one `seq` to another."""
 
     name: str
@@ -195,6 +197,8 @@ class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     last_seq: int
     until: str
     """The time of the last of the commits."""
+    sum: str | None = None
+    """The checksum of the object; None of one that an earlier release wrote."""
 
 
 class KeyIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,13 +1,13 @@
 """From a name to a snapshot: a branch's head, a commit, a time. The past is folded from the journal."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from omnigraph.clock import instant_text, parse_instant
 from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.floor import require_kept
-from omnigraph.commit.manifest_log import Head, ManifestLog, find_schema
+from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins, find_schema
 from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot, TableRecord
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.verification import Verifier
@@ -91,8 +91,6 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
         if is_wanted(commit):
             require_kept(log, head, commit)
             tables = {key: record for key, record in tables.items() if key in pins or key in dropped}
-            for pin in pins.values():
-                log.store.verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
             past = replace(
                 manifest,
                 schema=schema,
@@ -103,6 +101,7 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
                 head=commit.id,
                 commits=(commit,),
             )
+            expect_pins(log.store, pins.values())
             return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=past)
         lost |= {purge.path: (purge, commit) for purge in commit.purged}
         undo(commit, tables, pins, dropped)
@@ -127,18 +126,30 @@ def expect_versions(verifier: Verifier, changes: Iterable[PinChange]) -> None:
 def undo(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], dropped: dict[str, Pin]) -> None:
     """Turn tables and pins as a commit made them into those before it."""
     for change in commit.changes:
+        later = pins.get(change.table_key) or dropped.get(change.table_key) or _find_pin(pins, change.path)
         dropped.pop(change.table_key, None)
         if change.replaced is not None:
             tables[change.table_key] = change.replaced
         if change.before is None:
             pins.pop(change.table_key, None)
         else:
+            path = change.path if change.replaced is None else change.replaced.path
             pins[change.table_key] = Pin(
                 table_key=change.table_key,
-                path=change.path if change.replaced is None else change.replaced.path,
+                path=path,
                 version=int(change.before),
                 rows=change.rows_before,
                 branch=change.branch_before,
                 sum=change.sum_before,
-                lists=pins[change.table_key].lists if change.table_key in pins else (),
+                # Lists were made later than the states that they are of.
+                lists=_join(change.lists_before, later.lists if later is not None and later.path == path else ()),
             )
+
+
+def _find_pin(pins: Mapping[str, Pin], path: str) -> Pin | None:
+    """Find the pin of a table that has another key now."""
+    return next((pin for pin in pins.values() if pin.path == path), None)
+
+
+def _join(lists: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*lists, *others))) if lists else others

@@ -311,8 +311,23 @@ def passages(
 # --- what that needs -------------------------------------------------------------------------------
 
 
-def marked(line: Line, plan: Plan, shared: Mapping[str, AbstractSet[int]]) -> set[tuple[str, int]]:
-    """The versions of tables, by path and number, that the kept states of a branch are made of.
+@dataclass(frozen=True, slots=True)
+class KeptPin:
+    """A pin of kept states that follow each other."""
+
+    pin: Pin
+    _line: Sequence[Commit]
+    _first: int
+    _end: int
+
+    @property
+    def commits(self) -> Sequence[Commit]:
+        """The commits that made these states, newest first."""
+        return self._line[self._first : self._end]
+
+
+def kept_pins(line: Line, plan: Plan, shared: Mapping[str, AbstractSet[int]]) -> Iterator[KeptPin]:
+    """Yield the pins that the kept states of a branch are made of, each with the states that have it.
 
     States that were kept as of an earlier look are kept, and all newer ones; and those of its line that are in
     `shared`, which says by journal what others keep. What was dropped for good since a state is not part of it any
@@ -321,21 +336,32 @@ def marked(line: Line, plan: Plan, shared: Mapping[str, AbstractSet[int]]) -> se
     manifest = line.head.snapshot.manifest
     tables: dict[str, TableRecord] = dict(manifest.tables)
     pins: dict[str, Pin] = dict(manifest.pins)
+    dropped: dict[str, Pin] = dict(manifest.dropped)
     lost: set[str] = set()
-    found: set[tuple[str, int]] = set()
     own = line.stretches[0]
-    fresh: Iterable[str] = tuple(pins)
-    """The tables whose pins are not known to be marked yet."""
+    kept: list[Commit] = []
+    since = dict.fromkeys(pins, 0)
+    """By table, how many kept states were met before its pin."""
+
+    def end(key: str) -> Iterator[KeptPin]:
+        first = since.pop(key, len(kept))
+        if first < len(kept):
+            yield KeptPin(pins[key], kept, first, len(kept))
+
     lowest = min((plan.lowest, *(seq for part in line.stretches for seq in shared.get(part.path, ()))))
     for commit in line.commits():
         if commit.seq < lowest:
             break
         part = line.stretch(commit.seq)
         if plan.keeps(commit.seq, part, own) or commit.seq in shared.get(part.path, ()):
-            there = (pins[key] for key in fresh if key in pins)
-            found |= {(pin.path, pin.version) for pin in there if pin.path not in lost}
-            fresh = ()
-        lost |= {purge.path for purge in commit.purged}
-        undo(commit, tables, pins, {})
-        fresh = tuple(dict.fromkeys((*fresh, *(change.table_key for change in commit.changes))))
-    return found
+            kept.append(commit)
+        changed = {change.table_key for change in commit.changes}
+        purged = {purge.path for purge in commit.purged}
+        ended = {key for key in since if pins[key].path in purged} if purged else set[str]()
+        for key in (changed | ended) & since.keys():
+            yield from end(key)
+        lost |= purged
+        undo(commit, tables, pins, dropped)
+        since |= {key: len(kept) for key in changed if key in pins and pins[key].path not in lost}
+    for key in tuple(since):
+        yield from end(key)

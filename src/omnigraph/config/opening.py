@@ -106,23 +106,28 @@ def clone_graph(
     return graph.clone(target, branches=branches, progress=progress)
 
 
-def check_graph(
+def check_graph(  # noqa: PLR0913 - as the method
     uri: str | os.PathLike[str],
     *,
     branch: str | None = None,
     quick: bool = False,
     deep: bool = False,
+    record: bool = False,
+    actor: str = "anonymous",
+    message: str | None = None,
     progress: "Callable[[CheckProgress], None] | None" = None,
     runtime: Runtime | None = None,
 ) -> "CheckResult":
-    """As `Graph.check`, also of a graph that is too damaged to be opened; nothing of it is written.
+    """As `Graph.check`, also of a graph that is too damaged to be opened; without `record` nothing of it is written.
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
         BadUriError: No graph can be stored at such an address.
     """
     graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
-    return graph.check(branch=branch, quick=quick, deep=deep, progress=progress)
+    return graph.check(
+        branch=branch, quick=quick, deep=deep, record=record, actor=actor, message=message, progress=progress
+    )
 
 
 def verify_graph(

@@ -212,25 +212,42 @@ class UpkeepVerbs:
         branch: str | None = None,
         quick: bool = False,
         deep: bool = False,
+        record: bool = False,
+        actor: str = "anonymous",
+        message: str | None = None,
         progress: "Callable[[CheckProgress], None] | None" = None,
     ) -> "CheckResult":
-        """Verify the graph: manifests, files, rows, indexes, operations. Nothing is changed.
+        """Verify the graph: manifests, files, rows, indexes, operations. Nothing is changed, unless `record` is given.
 
         What is wrong, or only worth knowing, is a finding: with a code, what it is about, where that is, and the way
         out. Others may read and write meanwhile. It costs a list of all files and a scan of ids, ends and what rules
-        are about.
+        are about; a deep check reads every file that a kept commit names.
 
         Args:
             branch: Only this branch; without, all, and what belongs to none.
             quick: Only manifests and files; no row is read.
-            deep: Read every column of every row but Blobs.
+            deep: Compare every file that a kept commit names with its checksum, present and past, and read every
+                column of every row but Blobs.
+            record: Check deeply, and if there is no error, record checksums of files that have none: those of earlier
+                releases, and all on an object store. One commit for each branch that changes nothing else.
+            actor: Who these commits are by.
+            message: A message to keep with them.
             progress: Is told how far it is.
 
         Raises:
             BranchMissingError: There is no such branch.
+            BadArgumentError: Both `quick` and `deep` or `record` are given.
             StoreUnavailableError: The store does not answer, so nothing can be said.
         """
-        call = verbs.check.CheckCall(branch=branch, is_quick=quick, is_deep=deep, progress=progress)
+        call = verbs.check.CheckCall(
+            branch=branch,
+            is_quick=quick,
+            is_deep=deep,
+            is_record=record,
+            actor=self._session.signer(actor),
+            message=message,
+            progress=progress,
+        )
         return verbs.check.check(self._session, call)
 
     def verify(

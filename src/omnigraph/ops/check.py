@@ -4,19 +4,39 @@ A graph that can't even be opened is told about too: whatever is wrong becomes a
 error is a store that does not answer, because then nothing is known.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.ops.check_files import check_files, check_unused, pinned_in
-from omnigraph.ops.check_manifests import check_manifests
+from omnigraph.commit.manifest_log import ManifestLog, expect_pins
+from omnigraph.commit.records import MAIN
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ops.actors import check_signature
+from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.check_files import Files, Pinned, Thoroughness, check_files, list_tables, pinned_in
+from omnigraph.ops.check_manifests import Manifests, check_manifests
 from omnigraph.ops.check_operations import check_operations
-from omnigraph.ops.check_rows import RowChecks
+from omnigraph.ops.check_past import (
+    Kept,
+    KeptLook,
+    VerifiedFiles,
+    check_past,
+    check_unused,
+    damaged_lists,
+    look_at_kept,
+    read_kept,
+    verify_files,
+)
+from omnigraph.ops.check_rows import RowChecks, Rows
 from omnigraph.ops.findings import Finding, Severity, in_order
+from omnigraph.ops.record import record_checksums
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.handles import Handles
+from omnigraph.storage.inspection import Listing, damage_of
+from omnigraph.storage.layout import BRANCHES
+from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import DamagedError
 
 LOOKS = 3
 """How often a graph is looked at that moves on while errors are found in it."""
@@ -41,7 +61,11 @@ class CheckCall:
     is_quick: bool = False
     """Only manifests and files; no row is read."""
     is_deep: bool = False
-    """Every column of every row, and not only those that rules are about."""
+    """Every byte of every file that a kept commit names, and every column of every row."""
+    is_record: bool = False
+    """Record checksums of files that have none, if a deep check finds no error."""
+    actor: str = "anonymous"
+    message: str | None = None
     progress: Callable[[CheckProgress], None] | None = None
 
 
@@ -59,6 +83,12 @@ class CheckResult:
     files: int
     nbytes: int
     rows_read: int
+    verified: int = 0
+    """How many files, and directories of blobs and indexes, were compared with their checksums by a deep check."""
+    unrecorded: int = 0
+    """Of how many there is no checksum to compare with."""
+    recorded: Mapping[str, str] = field(default_factory=dict)
+    """By branch, the commit that records checksums which were missing."""
 
     @property
     def has_errors(self) -> bool:
@@ -76,6 +106,9 @@ class CheckResult:
             "files": self.files,
             "bytes": self.nbytes,
             "rows_read": self.rows_read,
+            "verified": self.verified,
+            "unrecorded": self.unrecorded,
+            "recorded": dict(self.recorded),
             "errors": count[Severity.ERROR],
             "warnings": count[Severity.WARNING],
             "notes": count[Severity.NOTE],
@@ -92,54 +125,140 @@ def check(session: Session, call: CheckCall) -> CheckResult:
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
         BranchMissingError: There is no branch of that name.
+        BadArgumentError: It is to be both quick and deep.
     """
     if call.branch is None:
         session.allow_on_graph(Action.MAINTAIN)
     else:
-        session.allow(Action.MAINTAIN, call.branch)
+        session.allow(Action.MAINTAIN, call.branch, signed=call.actor if call.is_record else None)
+    if call.is_quick and (call.is_deep or call.is_record):
+        raise BadArgumentError("quick", "given", "a quick check reads no file that a deep one compares")
+    if call.is_record:
+        session.check_writable()
+        check_signature(call.actor, call.message, None)
+    found = _Look(anew(session), call).run()
     for _ in range(LOOKS - 1):
-        result, has_moved = _look(anew(session), call)
-        if not result.has_errors or not has_moved:
-            return result
-    return _look(anew(session), call)[0]
+        if not found.result.has_errors or not found.has_moved:
+            break
+        found = _Look(anew(session), call).run()
+    if not call.is_record or found.result.has_errors or found.kept is None:
+        return found.result
+    recorded = record_checksums(session, found.session, found.kept, actor=call.actor, message=call.message)
+    return replace(found.result, recorded=recorded)
 
 
-def _look(session: Session, call: CheckCall) -> tuple[CheckResult, bool]:
-    """What there is to find, and whether a branch has moved on since its manifest was read."""
-    progress = call.progress or (lambda _: None)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one look at a graph found."""
 
-    def watch(phase: str, done: int, total: int, rows: int = 0) -> None:
-        session.go_on()
-        progress(CheckProgress(phase=phase, done=done, total=total, rows=rows))
+    result: CheckResult
+    has_moved: bool
+    """Whether a branch has moved on since its manifest was read."""
+    session: Session
+    kept: Kept | None
 
-    watch("manifests", 0, 1)
-    manifests = check_manifests(session, call.branch)
-    pinned = pinned_in(manifests.states)
-    files = check_files(
-        session, pinned, is_quick=call.is_quick, watch=lambda key, *share: watch(f"files of {key}", *share)
-    )
-    findings = [*manifests.findings, *files.findings]
-    rows_read = 0
-    if not call.is_quick:
-        rows = RowChecks(session, files, is_deep=call.is_deep, watch=watch).run(manifests.states)
-        findings += rows.findings
-        rows_read = rows.rows
-        if call.branch is None and manifests.is_whole:
-            watch("unused files", 0, 1)
-            findings += check_unused(session, files, pinned)
-    if call.branch is None:
-        findings += check_operations(session)
-    result = CheckResult(
-        uri=session.uri,
-        branches=tuple(state.name for state in manifests.states),
-        findings=in_order(findings),
-        commits=manifests.commits,
-        versions=len(pinned),
-        files=files.files,
-        nbytes=files.nbytes,
-        rows_read=rows_read,
-    )
-    return result, any(not state.head.table.is_newest() for state in manifests.states if state.is_newest)
+
+class _Look:
+    """One look at everything, by a session that has read nothing before."""
+
+    def __init__(self, session: Session, call: CheckCall) -> None:
+        self._session, self._call = session, call
+        self._is_deep = call.is_deep or call.is_record
+        self._findings: list[Finding] = []
+
+    def run(self) -> _Found:
+        call, session = self._call, self._session
+        self._watch("manifests", 0, 1)
+        manifests = check_manifests(session, call.branch)
+        self._findings += manifests.findings
+        listings = list_tables(session)
+        kept = self._read_kept(manifests)
+        pinned = pinned_in(manifests.states)
+        look, verified = self._look_at_kept(pinned, listings, kept)
+        files = check_files(
+            session,
+            listings,
+            pinned,
+            thoroughness=self._thoroughness(),
+            watch=lambda key, *share: self._watch(f"files of {key}", *share),
+        )
+        self._findings += files.findings
+        rows = Rows()
+        if not call.is_quick:
+            rows = RowChecks(session, files, is_deep=self._is_deep, watch=self._watch).run(manifests.states)
+            self._findings += rows.findings
+        if kept is not None:
+            self._check_kept(kept, look, verified, files, pinned)
+        self._findings += damaged_lists(session)
+        if call.branch is None:
+            self._findings += check_operations(session)
+        result = CheckResult(
+            uri=session.uri,
+            branches=tuple(state.name for state in manifests.states),
+            findings=in_order(self._findings),
+            commits=manifests.commits,
+            versions=len(pinned),
+            files=files.files,
+            nbytes=files.nbytes,
+            rows_read=rows.rows,
+            verified=verified.files,
+            unrecorded=verified.unrecorded,
+        )
+        has_moved = any(not state.head.table.is_newest() for state in manifests.states if state.is_newest)
+        return _Found(result, has_moved, session, kept)
+
+    def _watch(self, phase: str, done: int, total: int, rows: int = 0) -> None:
+        self._session.go_on()
+        if self._call.progress is not None:
+            self._call.progress(CheckProgress(phase=phase, done=done, total=total, rows=rows))
+
+    def _thoroughness(self) -> Thoroughness:
+        if self._call.is_quick:
+            return Thoroughness.QUICK
+        return Thoroughness.DEEP if self._is_deep else Thoroughness.USUAL
+
+    def _read_kept(self, manifests: Manifests) -> Kept | None:
+        """Read what commits name, present and past; None when it is not asked for, or can't be known."""
+        for state in manifests.states:
+            expect_pins(self._session.store, state.head.snapshot.manifest.pins.values())
+        is_wanted = self._is_deep or (self._call.branch is None and not self._call.is_quick)
+        if not is_wanted or not manifests.is_whole:
+            return None
+        try:
+            with damage_of(BRANCHES):
+                return read_kept(self._session, self._call.branch)
+        except StoreUnavailableError:
+            raise
+        except OmnigraphError as error:
+            if error.kind not in (Kind.CORRUPT, Kind.NOT_FOUND):
+                raise
+            place = error.place if isinstance(error, DamagedError) else BRANCHES
+            message = f"a history that others refer to can't be read: {error}"
+            self._findings.append(Finding(code="journal_damaged", thing=MAIN, place=place, message=message))
+            return None
+
+    def _look_at_kept(
+        self, pinned: Sequence[Pinned], listings: Mapping[str, Listing], kept: Kept | None
+    ) -> tuple[KeptLook, VerifiedFiles]:
+        """Open all versions, and in a deep check verify their files: some damage ends a process that decodes it."""
+        if kept is None and not self._is_deep:
+            return KeptLook(), VerifiedFiles()
+        present = {one.key for one in pinned}
+        versions = present if kept is None else present | kept.pins.keys()
+        look = look_at_kept(self._session, versions, listings, self._watch)
+        if not self._is_deep:
+            return look, VerifiedFiles()
+        return look, verify_files(self._session, look, listings, self._watch)
+
+    def _check_kept(
+        self, kept: Kept, look: KeptLook, verified: VerifiedFiles, files: Files, pinned: Sequence[Pinned]
+    ) -> None:
+        if self._is_deep:
+            present = {one.key for one in pinned}
+            self._findings += check_past(self._session, kept, look, verified, files, present)
+        if self._call.branch is None:
+            self._watch("unused files", 0, 1)
+            self._findings += check_unused(self._session, kept, look, files, pinned, is_deep=self._is_deep)
 
 
 def anew(session: Session) -> Session:

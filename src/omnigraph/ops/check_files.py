@@ -1,37 +1,32 @@
 """The files of pinned versions: all there, of the right size, readable; and those that nobody needs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from enum import Enum
+from functools import partial
 
-from omnigraph.commit.branches import Branches
-from omnigraph.commit.collection import gathered
 from omnigraph.commit.records import Pin
-from omnigraph.commit.retention import Policy
 from omnigraph.ops.check_manifests import BranchState
-from omnigraph.ops.cleanup_files import named_by_operations
 from omnigraph.ops.findings import Finding
 from omnigraph.ops.session import Session
-from omnigraph.storage.collector import Rules, sort_table
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.inspection import (
     Fault,
     FaultKind,
     Listing,
     blob_faults,
+    checksum_faults,
     damage_of,
     deletion_faults,
     footer_faults,
-    listing_of,
     listings_below,
     look_at_version,
 )
 from omnigraph.storage.layout import EDGES, NODES, TABLE_ROOTS
-from omnigraph.storage.objects import ForeignFileError
-from omnigraph.storage.pinned_files import PinnedFiles, UnknownPartError
+from omnigraph.storage.pinned_files import UnknownPartError
 from omnigraph.storage.swap_errors import DamagedError
-from omnigraph.telemetry import bytes_text
+from omnigraph.storage.verification import SMALL_BYTES
 
 _CODES = {
     FaultKind.MISSING: "file_missing",
@@ -39,8 +34,17 @@ _CODES = {
     FaultKind.UNREADABLE: "file_damaged",
 }
 _VERSION_CODES = {FaultKind.MISSING: "version_missing", FaultKind.UNREADABLE: "version_damaged"}
-_ALL = 2**62
-"""More commits than any history has."""
+
+
+class Thoroughness(Enum):
+    """How much of the files is looked at."""
+
+    QUICK = "quick"
+    """Names and sizes, and the files of versions."""
+    USUAL = "usual"
+    """What every read verifies, and what files say of themselves."""
+    DEEP = "deep"
+    """Every byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +99,24 @@ def foreign_files(session: Session) -> list[Finding]:
 
 
 def check_files(
-    session: Session, pinned: Sequence[Pinned], *, is_quick: bool, watch: Callable[[str, int, int], None]
+    session: Session,
+    listings: Mapping[str, Listing],
+    pinned: Sequence[Pinned],
+    *,
+    thoroughness: Thoroughness,
+    watch: Callable[[str, int, int], None],
 ) -> Files:
-    """Look at all files of these versions, and unless `is_quick` at the end of every data file and every deletion file.
+    """Look at all files of these versions, and unless it is quick at every deletion file and the end of data files.
 
     `watch` is told of every version that is done, and how many of how many are.
     """
-    found = Files(list_tables(session))
+    found = Files(listings)
     found.findings += foreign_files(session)
     found.files = sum(len(listing.sizes) for listing in found.listings.values())
     found.nbytes = sum(size for listing in found.listings.values() for size in listing.sizes.values())
     workers = session.runtime.options.upkeep.concurrency
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
-        looks = pool.map(lambda one: _faults(session, one, found.listings, is_quick=is_quick), pinned)
+        looks = pool.map(lambda one: _faults(session, one, found.listings, thoroughness), pinned)
         for done, (one, (faults, findings)) in enumerate(zip(pinned, looks, strict=True), start=1):
             found.findings += findings
             for fault in faults:
@@ -122,32 +131,37 @@ def check_files(
     return found
 
 
-def table_faults(table: Table, listing: Listing, *, is_quick: bool = False) -> list[Fault]:
-    """Everything that is wrong with the files of one version."""
+def table_faults(table: Table, listing: Listing, thoroughness: Thoroughness = Thoroughness.USUAL) -> list[Fault]:
+    """Return everything that is wrong with the files of one version. Nothing that is found out is handed to Lance."""
     faults = list(look_at_version(table, listing).faults)
-    if is_quick or any(fault.index is None for fault in faults):
+    if thoroughness is Thoroughness.QUICK or any(fault.index is None for fault in faults):
         return faults
-    faults += [*footer_faults(table), *deletion_faults(table)]
-    # Pointers to large values can be read only where the rows can.
-    return faults if any(fault.index is None for fault in faults) else [*faults, *_blob_faults(table, listing)]
+    known = {fault.place for fault in faults}
+    limit = None if thoroughness is Thoroughness.DEEP else SMALL_BYTES
+    faults += _read_faults(table, lambda: [one for one in checksum_faults(table, limit) if one.place not in known])
+    for look in (footer_faults, deletion_faults, partial(blob_faults, listing=listing)):
+        if any(fault.index is None for fault in faults):  # nor are pointers to large values, which are in the rows
+            break
+        faults += _read_faults(table, partial(look, table))
+    return faults
 
 
-def _blob_faults(table: Table, listing: Listing) -> list[Fault]:
+def _read_faults(table: Table, look: Callable[[], list[Fault]]) -> list[Fault]:
     try:
         with damage_of(table.path):
-            return blob_faults(table, listing)
+            return look()
     except DamagedError as error:
         return [Fault(kind=FaultKind.UNREADABLE, place=table.path, reason=error.reason)]
 
 
 def _faults(
-    session: Session, one: Pinned, listings: Mapping[str, Listing], *, is_quick: bool
+    session: Session, one: Pinned, listings: Mapping[str, Listing], thoroughness: Thoroughness
 ) -> tuple[list[Fault], list[Finding]]:
     pin = one.pin
     table = Table(session.handles, pin.path, pin.version)
     listing = listings.get(pin.path, Listing(pin.path))
     try:
-        faults = table_faults(table, listing, is_quick=is_quick)
+        faults = table_faults(table, listing, thoroughness)
     except UnknownPartError as error:
         finding = Finding(
             code="unknown_table_part",
@@ -159,7 +173,11 @@ def _faults(
         return [], [finding]
     if any(fault.index is None for fault in faults):
         return faults, []
-    rows = table.count()
+    try:
+        with damage_of(pin.path):
+            rows = table.count()
+    except DamagedError as error:
+        return [*faults, Fault(kind=FaultKind.UNREADABLE, place=error.place, reason=error.reason)], []
     if rows == pin.rows:
         return faults, []
     message = f"{pin.table_key} has {rows:,} rows, and its pin says {pin.rows:,}"
@@ -188,71 +206,3 @@ def _note(found: Files, one: Pinned, fault: Fault) -> None:
     found.findings.append(
         Finding(code=code, thing=pin.table_key, place=fault.place, message=message, branches=one.branches)
     )
-
-
-# --- what nobody needs -----------------------------------------------------------------------------------
-
-
-def check_unused(session: Session, found: Files, pinned: Sequence[Pinned]) -> list[Finding]:
-    """Files that no state needs which can still be read, and states of the past that can't be read any more.
-
-    Every version that a history names is opened once. To be asked only when all histories can be read.
-    """
-    named = named_by_operations(session.store)
-    everything = Policy(commits=_ALL, since=datetime.min.replace(tzinfo=UTC))
-    journals = gathered(Branches(session.log), session.log.latest(), named.sidecars, everything, {}, {})
-    present = {one.key for one in pinned}
-    needed: dict[str, tuple[set[str], set[str]]] = {}
-    lost: dict[str, int] = {}
-    unknown: set[str] = set()
-    for path, version in sorted((path, one) for path, numbers in journals.versions().items() for one in numbers):
-        try:
-            look = look_at_version(Table(session.handles, path, version), found.listings.get(path, Listing(path)))
-        except UnknownPartError:
-            unknown.add(path)
-            continue
-        files, directories = needed.setdefault(path, (set(), set()))
-        files |= look.parts.files
-        directories |= look.parts.directories
-        if not look.is_readable and (path, version) not in present and _is_lost(session, path, version):
-            lost[path] = lost.get(path, 0) + 1
-    # What a version that can't be opened is made of is not known, so nothing is said of the other files there.
-    unknown |= {path for path, _ in found.unreadable} | lost.keys()
-    findings = list(_past_findings(lost))
-    rules = Rules(before=datetime.max.replace(tzinfo=UTC), is_named=named.files.__contains__)
-    for path, listing in found.listings.items():
-        if path not in unknown:
-            files, directories = needed.get(path, (set(), set()))
-            findings += _unused(path, listing, PinnedFiles(frozenset(files), frozenset(directories)), rules)
-    return findings
-
-
-def _is_lost(session: Session, path: str, version: int) -> bool:
-    """A second look: a version may have been made since the files were listed."""
-    try:
-        listing = listing_of(session.store, path)
-    except ForeignFileError:
-        return True
-    return not look_at_version(Table(session.handles, path, version), listing).is_readable
-
-
-def _past_findings(lost: Mapping[str, int]) -> Iterator[Finding]:
-    for path, count in sorted(lost.items()):
-        message = f"{count} of the versions that earlier commits show of {path} can't be read"
-        yield Finding(code="past_damaged", thing=path, place=path, message=message, count=count)
-
-
-def _unused(path: str, listing: Listing, needed: PinnedFiles, rules: Rules) -> Iterator[Finding]:
-    """What cleanup would take if it were old enough, but for transactions: Lance leaves one of everything it tries."""
-    found = sort_table(path, listing.objects, needed, rules)
-    garbage = [info for info in found.garbage if not info.key.startswith(f"{path}/_transactions/")]
-    for code, told, objects in (
-        ("unused_files", "in no commit", garbage),
-        ("foreign_object", "no part of a table", found.strangers),
-    ):
-        if objects:
-            nbytes, first = sum(info.size for info in objects), objects[0].key
-            message = f"{len(objects)} files with {bytes_text(nbytes)} are {told}, such as {first}"
-            if len(objects) == 1:
-                message = f"{first} with {bytes_text(nbytes)} is {told}"
-            yield Finding(code=code, thing=path, place=path, message=message, count=len(objects), nbytes=nbytes)

@@ -8,6 +8,7 @@ from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
 from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
 from omnigraph.commit.going_back import asides, unfinished
+from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, NotAGraphError
 from omnigraph.commit.marks import Mark, find_lost, find_marks, find_merge_marks
@@ -19,10 +20,11 @@ from omnigraph.ops.indexes import types_of
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.codec import fingerprint
-from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY
+from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY, version_note
 from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.version_notes import read_note
 
 _CODES = {
     ManifestFaultKind.MISSING: "branch_manifest_missing",
@@ -93,6 +95,7 @@ def check_manifests(session: Session, branch: str | None) -> Manifests:
         if look.head is not None:
             found.findings += _unfinished(aside, look)
             tagged -= _check_journal(store, look, look.head, tagged, found, marks)
+            found.findings += _check_beside(store, look, look.head)
             found.states.append(_state(session, look, look.head, found))
     _check_copies(found)
     unregistered = find_unregistered(store, register) if branch is None else []
@@ -260,6 +263,25 @@ def _check_journal(
         )
         return wanted  # what is behind that is not known, so nothing is said of it
     return met
+
+
+def _check_beside(store: Store, look: ManifestLook, head: Head) -> Iterator[Finding]:
+    """Look at what lies beside a manifest and can be done without: runs of idempotency keys, and the newest's note."""
+    faults: list[tuple[str, str, str]] = []
+    for run in head.snapshot.manifest.key_runs:
+        key = f"{look.path}/{run.name}"
+        try:
+            reason = find_run_fault(run, store.objects.get(key).data)
+        except ObjectMissingError:
+            reason = "it is missing"
+        except ForeignFileError as error:
+            reason = f"it is {error.what}"
+        faults += [("key_run_damaged", key, f"idempotency keys of `{look.branch}`: {reason}")] if reason else []
+    note = version_note(look.path)
+    if store.objects.info(note) is not None and not read_note(store, look.path)[0]:
+        faults.append(("note_damaged", note, f"the note of `{look.branch}`: it does not match its checksum"))
+    for code, place, message in faults:
+        yield Finding(code=code, thing=look.branch, place=place, message=message, branches=(look.branch,))
 
 
 def _altered(look: ManifestLook, commits: Iterable[AlteredCommit]) -> Iterator[Finding]:

@@ -105,7 +105,13 @@ class RowChecks:
 
     def _check_indexes(self, table: Table, type_: AnyType, branches: tuple[str, ...]) -> None:
         bad = self._files.bad_indexes.get(_version(table), set())
-        for index in stored_indexes(table):
+        try:
+            with damage_of(f"{table.path}/_indices"):
+                indexes = stored_indexes(table)
+        except DamagedError as error:
+            self._unreadable(table, type_, branches, error.reason)
+            return
+        for index in indexes:
             if index.name in bad:
                 continue
             try:

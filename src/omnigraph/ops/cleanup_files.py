@@ -11,6 +11,7 @@ from omnigraph.commit.freshness import RECENT_SECONDS
 from omnigraph.commit.notes import noted_files
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.ops.session import Session
+from omnigraph.storage.checksum_lists import list_key
 from omnigraph.storage.collector import Part, Rules, Sorted, is_older, part_of, sort_line, sort_table
 from omnigraph.storage.handles import PinUnreadableError
 from omnigraph.storage.layout import (
@@ -151,6 +152,7 @@ class Ground:
     versions_read: int = 0
     strangers: set[str] = field(default_factory=set)
     _known: dict[tuple[str, int], PinnedFiles] = field(default_factory=dict)
+    _listed: tuple[Journals, Mapping[str, Collection[str]]] | None = None
 
     @property
     def before(self) -> datetime:
@@ -177,7 +179,8 @@ class Ground:
         """
         rules = Rules(before=self.before, is_named=named.__contains__)
         if place.rule is Rule.TABLE:
-            found = self._sort_table(place, files, versions.get(place.path, ()), rules)
+            lists = self._find_lists(journals).get(place.path, ())
+            found = self._sort_table(place, files, versions.get(place.path, ()), rules, lists)
         else:
             found = self._sort_line(place, files, journals, rules)
         self.strangers.update(info.key for info in found.strangers)
@@ -193,7 +196,20 @@ class Ground:
                 return f"branch:{line.log.branch}"
         return place.path
 
-    def _sort_table(self, place: Place, files: Sequence[ObjectInfo], wanted: Collection[int], rules: Rules) -> Sorted:
+    def _find_lists(self, journals: Journals) -> Mapping[str, Collection[str]]:
+        """Return by table the lists of checksums that kept states name; looked up once for all tables."""
+        if self._listed is None or self._listed[0] is not journals:
+            self._listed = (journals, journals.lists())
+        return self._listed[1]
+
+    def _sort_table(
+        self,
+        place: Place,
+        files: Sequence[ObjectInfo],
+        wanted: Collection[int],
+        rules: Rules,
+        lists: Collection[str],
+    ) -> Sorted:
         parts = [(info, part_of(info.key.removeprefix(f"{place.path}/"))) for info in files]
         if not any(info.modified < self.before for info, part in parts if part in {Part.VERSION, Part.CONTENT}):
             needed = PinnedFiles()  # all of it is young: nothing needs to be read
@@ -201,6 +217,7 @@ class Ground:
             heads = {version_number(info.key) for info, part in parts if part is Part.HEAD}
             foreign = [number for number in heads if number > 1]  # the first one is empty
             needed = self._needed(place.path, [*wanted, *foreign])
+            needed |= PinnedFiles(frozenset(list_key(place.path, name) for name in lists))
         return sort_table(place.path, files, needed, rules)
 
     def _sort_line(self, place: Place, files: Sequence[ObjectInfo], journals: Journals, rules: Rules) -> Sorted:

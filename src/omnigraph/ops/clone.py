@@ -19,8 +19,9 @@ from tempfile import TemporaryDirectory
 from omnigraph.commit.claims import Claim, claimed, clones_at, finish
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.cut import Cut, take_cut
+from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, UnfinishedCloneError
-from omnigraph.commit.records import MAIN, Manifest
+from omnigraph.commit.records import MAIN, KeyRun, Manifest
 from omnigraph.commit.sidecar import CLONE, Origin
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import NoFaults
@@ -29,6 +30,7 @@ from omnigraph.ops.clone_tables import (
     TablePlan,
     check_tables,
     copy_files,
+    expect_recorded,
     plan_tables,
     tidy,
 )
@@ -38,7 +40,7 @@ from omnigraph.options import Durability
 from omnigraph.places import Location
 from omnigraph.policy import Action
 from omnigraph.storage.copying import Copier
-from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.storage.handles import Handles, PinUnreadableError
 from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY, SCHEMA_COPY, version_file
 from omnigraph.storage.objects import ObjectExistsError, ObjectMissingError
 from omnigraph.storage.store import Store
@@ -118,7 +120,9 @@ def clone(session: Session, call: CloneCall) -> CloneResult:
         PlaceTakenError: A graph, something else, or the beginning of another graph's clone is at the target.
         CloneBusyError: Somebody else is making a clone there.
         NestedPlacesError: One place is inside of the other.
-        PinUnreadableError: Files of the source are gone.
+        PinUnreadableError: Files of what is shown now are gone, or do not match their checksums. Damage of the past is
+            left out.
+        DamagedError: A manifest of the source is damaged.
         ConflictError: Cleanups collect faster than can be copied; go on later.
     """
     session.allow_on_graph(Action.EXPORT)
@@ -222,7 +226,13 @@ class _Making:
     def __init__(self, session: Session, target: Store, claim: Claim, call: CloneCall) -> None:
         self._session, self._target, self._claim, self._call = session, target, claim, call
         self._workers = session.runtime.options.upkeep.concurrency
-        self._copier = Copier(session.store, target, claim.lease.operation_id)
+        # Of its own, so that every file is compared anew, also one that this process has read or written before.
+        self._source = Store(session.store.location, session.runtime)
+        self._handles = Handles(self._source)
+        self._handles.explain = session.handles.explain
+        self._copier = Copier(self._source, target, claim.lease.operation_id)
+        self._damaged: dict[str, str] = {}
+        """Files of the source that do not match their checksums, and why."""
         self._has_remains = claim.is_taken_over
         """Whether files may have been copied that are not needed."""
 
@@ -258,15 +268,25 @@ class _Making:
             try:
                 cut = take_cut(self._session.branches, self._call.branches)
                 heads = self._keep_aside(cut, spool)
-                plan = plan_tables(self._session.handles, cut, self._workers)
+                expect_recorded(self._source, cut)
+                plan = plan_tables(self._handles, cut, self._workers, self._damaged)
                 if plan.missing and cut.epoch != epoch:
                     epoch = cut.epoch
                     continue
+                known = len(self._damaged)
                 files, nbytes = copy_files(
-                    self._copier, plan.sizes, self._target, workers=self._workers, progress=self._call.progress
+                    self._copier,
+                    plan.sizes,
+                    self._target,
+                    workers=self._workers,
+                    progress=self._call.progress,
+                    damaged=self._damaged,
                 )
+                if len(self._damaged) > known:  # what only the past needs is left out, as if it were missing
+                    self._has_remains = True
+                    continue
             except (ObjectMissingError, PinUnreadableError) as error:
-                if attempt == ATTEMPTS:
+                if attempt == ATTEMPTS or self._damaged:
                     raise
                 self._has_remains = True
                 log.info("the cut of %s is made anew: %s", self._session.uri, error)
@@ -284,7 +304,7 @@ class _Making:
 
     def _keep_aside(self, cut: Cut, spool: Store) -> dict[str, Head]:
         """Copy the manifests of a cut to the spool; their states there, which say what is in the clone."""
-        copier = Copier(self._session.store, spool, CLONE)
+        copier = Copier(self._source, spool, CLONE)
         for head in cut.heads.values():
             for key, size in _manifest_files(self._session.store, head):
                 copier.copy(key, size, lambda _: None)
@@ -341,8 +361,12 @@ def _check_no_graph(target: Store) -> None:
 
 
 def _manifest_files(store: Store, head: Head) -> list[tuple[str, int]]:
-    """The files of a manifest's state with their sizes; the last one is the version itself."""
-    runs = [f"{head.table.path}/{run.name}" for run in head.snapshot.manifest.key_runs]
+    """The files of a manifest's state with their sizes; the last one is the version itself.
+
+    Idempotency keys that are damaged are left out: the journal makes up for them.
+    """
+    path = head.table.path
+    runs = [key for run in head.snapshot.manifest.key_runs if _is_whole(store, run, key := f"{path}/{run.name}")]
     keys = [*runs, *(key for key, _ in head.table.files()), f"{head.table.path}/{version_file(head.table.version)}"]
     found = []
     for key in keys:
@@ -351,6 +375,13 @@ def _manifest_files(store: Store, head: Head) -> list[tuple[str, int]]:
             raise ObjectMissingError(key)
         found.append((key, info.size))
     return found
+
+
+def _is_whole(store: Store, run: KeyRun, key: str) -> bool:
+    try:
+        return find_run_fault(run, store.objects.get(key).data) is None
+    except ObjectMissingError:
+        return False
 
 
 def _kept(manifest: Manifest, path: str, cut: Cut) -> Manifest:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from omnigraph.commit.cut import Cut, Pinned
+from omnigraph.storage.checksum_lists import list_key
 from omnigraph.storage.copying import Copier
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.handles import Handles, PinUnreadableError
@@ -13,6 +14,7 @@ from omnigraph.storage.layout import EDGES, NODES, version_number
 from omnigraph.storage.objects import StoreUnavailableError
 from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import DamagedError
 
 _TRANSACTIONS, _INDEXES, _VERSIONS = "/_transactions/", "/_indices/", "/_versions/"
 
@@ -38,12 +40,20 @@ class TablePlan:
     """How many versions of the past can't be read, though no cleanup that the cut knows of has collected them."""
 
 
-def plan_tables(handles: Handles, cut: Cut, workers: int) -> TablePlan:
-    """The files that a cut needs.
+def expect_recorded(store: Store, cut: Cut) -> None:
+    """Let files be compared with what the commits of a cut record of them."""
+    for pin, one in cut.recorded.items():
+        store.verifier.expect(pin.path, pin.version, one.checksum, one.rows)
+    for path, names in cut.lists.items():
+        store.verifier.lists.expect(path, names)
+
+
+def plan_tables(handles: Handles, cut: Cut, workers: int, damaged: Mapping[str, str]) -> TablePlan:
+    """Return the files that a cut needs. Some were found to be `damaged`, for these reasons.
 
     Raises:
-        PinUnreadableError: Something that is shown now is not there. It was collected since the cut was made, or
-            something else has damaged the graph.
+        PinUnreadableError: Something that is shown now is not there, or damaged. It was collected since the cut was
+            made, or something else has damaged the graph.
     """
     there = _listed(handles.store)
     held = {key.rpartition("/")[0] for key in there}
@@ -52,6 +62,7 @@ def plan_tables(handles: Handles, cut: Cut, workers: int) -> TablePlan:
         try:
             files = pinned_files(handles, pin.path, [pin.version])
             _check_there(pin, files, there, held)
+            _check_whole(pin, files, damaged)
         except PinUnreadableError:
             if pin in cut.present:
                 raise
@@ -65,7 +76,8 @@ def plan_tables(handles: Handles, cut: Cut, workers: int) -> TablePlan:
         frozenset[str]().union(*(files.files for files in readable)),
         frozenset[str]().union(*(files.directories for files in readable)),
     )
-    sizes = {key: size for key, size in there.items() if key in wanted}
+    lists = {list_key(path, name) for path, names in cut.lists.items() for name in names} - damaged.keys()
+    sizes = {key: size for key, size in there.items() if key in wanted or key in lists}
     return TablePlan(sizes=sizes, versions=len(readable), missing=len(found) - len(readable))
 
 
@@ -84,6 +96,17 @@ def _check_there(pin: Pinned, files: PinnedFiles, there: Mapping[str, int], held
             raise PinUnreadableError(pin.path, pin.version, f"{directory} is missing")
 
 
+def _check_whole(pin: Pinned, files: PinnedFiles, damaged: Mapping[str, str]) -> None:
+    """Check that a version has no damaged file.
+
+    Raises:
+        PinUnreadableError: It has one.
+    """
+    for key, reason in damaged.items():
+        if key in files or key in files.directories:
+            raise PinUnreadableError(pin.path, pin.version, f"{key}: {reason}")
+
+
 def copy_files(
     copier: Copier,
     sizes: Mapping[str, int],
@@ -91,14 +114,24 @@ def copy_files(
     *,
     workers: int,
     progress: Callable[[CloneProgress], None] | None,
+    damaged: dict[str, str],
 ) -> tuple[int, int]:
-    """Copy what is not there yet; how many files and bytes that was. ObjectMissingError when one is gone meanwhile."""
+    """Copy what is not there yet; return how many files and bytes that was.
+
+    Files that do not match their checksums are not copied: they are added to `damaged`, with the reasons.
+
+    Raises:
+        ObjectMissingError: One is gone meanwhile.
+    """
     there = _listed(target)
     missing = {key: size for key, size in sizes.items() if there.get(key) != size or _is_reused(key)}
     counts = _Counts(len(missing), sum(missing.values()), progress)
 
     def copy(key: str) -> None:
-        copier.copy(key, missing[key], counts.add_bytes)
+        try:
+            copier.copy(key, missing[key], counts.add_bytes)
+        except DamagedError as error:
+            damaged[error.place] = error.reason
         target.runtime.faults.reach("clone.copied")
 
     with ThreadPoolExecutor(workers, thread_name_prefix="clone") as pool:

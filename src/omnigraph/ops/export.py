@@ -24,7 +24,8 @@ from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.types import VectorOf
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.dataset import Table, verify
+from omnigraph.storage.handles import Verified
 from omnigraph.storage.s3_objects import S3Objects
 
 BATCH_ROWS = 8_192
@@ -142,8 +143,13 @@ def chosen_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]
 def ordered_rows(table: Table, type_: AnyType) -> Iterator[pa.Table]:
     """All rows of a table by id, some at a time: only the ids are held together.
 
-    A table that lies in order is streamed; of another, the rows are looked up in order.
+    A table that lies in order is streamed; of another, the rows are looked up in order. Its files are compared with
+    their checksums first, however large: an export may be all that is kept of them.
+
+    Raises:
+        PinUnreadableError: A file does not match.
     """
+    verify(table, Verified.WHOLE, only={one.number for one in table.fragments()})  # no index, which is not read
     schema = arrow_schema(type_)
     if blob_names(type_):
         yield from (pa.Table.from_batches([batch]) for batch in stored_by_id(type_, table))

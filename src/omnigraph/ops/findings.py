@@ -79,6 +79,16 @@ CODES: dict[str, Code] = {
     "tag_dangling": Code(
         Severity.WARNING, "a tag names a commit that its branch does not have", "delete the tag, and make it anew"
     ),
+    "key_run_damaged": Code(
+        Severity.WARNING,
+        "an object with idempotency keys is gone or damaged; the journal is read in its place, which takes longer",
+        "put the file back from a backup; or wait until its keys are old enough to be forgotten",
+    ),
+    "note_damaged": Code(
+        Severity.WARNING,
+        "the note with the checksum of a manifest's newest version is damaged, so that version was not compared",
+        "nothing is lost, and the next commit writes it anew; see what damages files there",
+    ),
     "audit_damaged": Code(
         Severity.WARNING,
         "the table of recoveries can't be read; no recovery can be finished without it",
@@ -110,15 +120,20 @@ CODES: dict[str, Code] = {
     ),
     # the tables
     "version_missing": Code(Severity.ERROR, "the file of a pinned version is gone", _REPAIR),
-    "version_damaged": Code(Severity.ERROR, "the file of a pinned version can't be read", _REPAIR),
+    "version_damaged": Code(
+        Severity.ERROR, "the file of a pinned version has another checksum, or can't be read", _REPAIR
+    ),
     "file_missing": Code(Severity.ERROR, "a file that a pinned version needs is gone", _REPAIR),
     "file_damaged": Code(
-        Severity.ERROR, "a file that a pinned version needs has another size, or can't be read", _REPAIR
+        Severity.ERROR,
+        "a file that a pinned version needs has another size or checksum, or can't be read",
+        _REPAIR_DEEP,
     ),
     "rows_unreadable": Code(Severity.ERROR, "the rows of a pinned version can't be read", _REPAIR_DEEP),
     "index_damaged": Code(
         Severity.ERROR,
-        "an index has lost files, or can't be read; no row is lost by that, but queries that ask it fail",
+        "an index has lost files, has another checksum, or can't be read; no row is lost by that, but queries that ask"
+        " it fail",
         "run `omnigraph repair --confirm`, which drops it, and `omnigraph optimize`, which builds it anew",
     ),
     "row_count_differs": Code(
@@ -141,8 +156,14 @@ CODES: dict[str, Code] = {
     ),
     "past_damaged": Code(
         Severity.WARNING,
-        "a version that only earlier commits show can't be read any more; the present is not touched by that",
-        "put its files back from a backup, if that past is needed",
+        "a version that only earlier commits show can't be read any more, or a file of it is missing or has another"
+        " checksum; the present is not touched by that",
+        "put the file back from a backup, if that past is needed; else let `omnigraph cleanup` give those commits up",
+    ),
+    "list_damaged": Code(
+        Severity.WARNING,
+        "a list of checksums can't be used, so the files that it lists were not compared; no row is lost by that",
+        "put the file back from a backup; or run `omnigraph check --record`, which lists the files anew as they are",
     ),
     "head_moved": Code(
         Severity.NOTE,

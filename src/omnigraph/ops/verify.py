@@ -13,13 +13,13 @@ from omnigraph.commit.chain import AlteredCommit, DigestChain, HeadPins, SchemaR
 from omnigraph.commit.damage import look_at, own_commits
 from omnigraph.commit.digests import begins_chain
 from omnigraph.commit.manifest import ManifestCorruptError
-from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_log import Head, expect_pins
 from omnigraph.commit.records import MAIN, Commit, MergedFrom
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.suggest import closest
 from omnigraph.ops.arguments import BadArgumentError
 from omnigraph.ops.check import LOOKS, CheckProgress, anew
-from omnigraph.ops.check_files import check_files, pinned_in
+from omnigraph.ops.check_files import Thoroughness, check_files, list_tables, pinned_in
 from omnigraph.ops.check_manifests import BranchState, HistoryFold, refuse_no_graph
 from omnigraph.ops.findings import Severity
 from omnigraph.ops.session import Session
@@ -308,11 +308,16 @@ class _Proof:
         return present, gone
 
     def _check_files(self) -> int:
-        """Look at every file of the versions that the head shows; return how many versions these are."""
+        """Compare every file that the head shows with its checksum; return how many versions of tables it shows."""
         state = BranchState(name=self._call.branch, head=self._head, is_newest=True)
         pinned = pinned_in([state])
+        expect_pins(self._session.store, self._head.snapshot.pins.values())
         files = check_files(
-            self._session, pinned, is_quick=False, watch=lambda key, *share: self._tell(f"files of {key}", *share)
+            self._session,
+            list_tables(self._session),
+            pinned,
+            thoroughness=Thoroughness.DEEP,
+            watch=lambda key, *share: self._tell(f"files of {key}", *share),
         )
         errors = [one for one in files.findings if one.severity is Severity.ERROR]
         if errors:

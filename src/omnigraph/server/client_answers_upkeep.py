@@ -94,6 +94,9 @@ def checked(said: Said, uri: str) -> CheckResult:
         files=said["files"],
         nbytes=said["bytes"],
         rows_read=said["rows_read"],
+        verified=said["verified"],
+        unrecorded=said["unrecorded"],
+        recorded=said["recorded"],
     )
 
 

@@ -143,11 +143,20 @@ class RemoteUpkeep:
         return answers.cleaned(self._calls.post("cleanup", body, seconds=PATIENT_SECONDS))
 
     def check(
-        self, *, branch: str | None = None, quick: bool = False, deep: bool = False, progress: Progress = None
+        self,
+        *,
+        branch: str | None = None,
+        quick: bool = False,
+        deep: bool = False,
+        record: bool = False,
+        actor: str = ANONYMOUS,
+        message: str | None = None,
+        progress: Progress = None,
     ) -> CheckResult:
-        """Verify manifests, files, rows, indexes and operations."""
+        """Verify manifests, files, rows, indexes and operations; `record` checksums that are missing."""
         del progress
-        body = {"branch": branch, "quick": quick, "deep": deep}
+        check_actor(actor)
+        body = {"branch": branch, "quick": quick, "deep": deep, "record": record, "message": message}
         return answers.checked(self._calls.post("check", body, seconds=PATIENT_SECONDS), self.uri)
 
     def verify(self, *, branch: str = "main", digest: str | None = None, progress: Progress = None) -> VerifyResult:

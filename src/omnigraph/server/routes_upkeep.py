@@ -157,15 +157,27 @@ async def cleanup(request: Request, graph: GraphId) -> Response:
     return _shown(service, done)
 
 
-@router.post("/graphs/{graph}/check", **described(CheckAnswer, body=CheckBody))
+@router.post("/graphs/{graph}/check", **described(CheckAnswer, body=CheckBody, can_conflict=True))
 async def check(request: Request, graph: GraphId) -> Response:
-    """Verify manifests, files, rows and indexes; nothing is changed."""
+    """Verify manifests, files, rows and indexes. Nothing is changed, unless checksums are to be recorded."""
     body = await body_of(request, CheckBody)
     service = service_of(request)
     budget = service.write_budget()
     handle = service.graph(request, graph, Action.MAINTAIN, body.branch, within=budget)
-    work = partial(handle.check, branch=body.branch, quick=body.quick, deep=body.deep)
-    return _shown(service, await service.read(request, budget, work, is_long=True))
+    work = partial(
+        handle.check,
+        branch=body.branch,
+        quick=body.quick,
+        deep=body.deep,
+        record=body.record,
+        message=body.message,
+    )
+    if not body.record:
+        return _shown(service, await service.read(request, budget, work, is_long=True))
+    done = await service.write(request, work)
+    for commit_id in done.recorded.values():
+        service.committed(request, "record", commit_id)
+    return _shown(service, done)
 
 
 @router.post("/graphs/{graph}/verify", **described(VerifyAnswer, body=VerifyBody))

@@ -49,11 +49,13 @@ class CleanupBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CheckBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is verified: all branches or one, and how thoroughly."""
+    """What is verified: all branches or one, and how thoroughly; `record` records checksums that are missing."""
 
     branch: str | None = None
     quick: bool = False
     deep: bool = False
+    record: bool = False
+    message: str | None = None
 
 
 class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -192,6 +194,9 @@ class CheckAnswer(msgspec.Struct, kw_only=True):
     files: int
     bytes: int
     rows_read: int
+    verified: int
+    unrecorded: int
+    recorded: dict[str, str]
     errors: int
     warnings: int
     notes: int

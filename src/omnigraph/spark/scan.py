@@ -29,7 +29,8 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.types import Scalar, ValueType, VectorOf
 from omnigraph.spark.place import Place
 from omnigraph.spark.types import arrow_for_spark, handed_to_spark, spark_schema
-from omnigraph.storage.dataset import Fragment, Table
+from omnigraph.storage.dataset import Fragment, Table, verify
+from omnigraph.storage.handles import Verified
 
 ROWS_PER_TASK = 2 * 1024 * 1024
 BYTES_PER_TASK = 128 * 1024 * 1024
@@ -166,6 +167,8 @@ def _cut(number: int, rows: int, count: int) -> list[Piece]:
 def read_piece(scan: Scan, piece: Piece) -> Iterator[pa.RecordBatch]:
     """The rows of a piece for which the predicate is true, in Spark's types. With a predicate, no piece is cut."""
     table = scan.table()
+    if scan.cuts is not None:  # an export, which is to copy no damage: it reads all of these files
+        verify(table, Verified.WHOLE, only=piece.fragments)
     inputs = Inputs({}, scan.now)
     where = None if scan.where is None else pushed(scan.where, inputs)
     schema = arrow_for_spark(scan.schema)

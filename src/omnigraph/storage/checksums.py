@@ -27,6 +27,8 @@ _MARK = 1 << 62
 _DATA_NAME = re.compile(r"-x([0-9a-f]{16})(?:-b([0-9a-f]{16}))?\.lance\Z")
 _DELETION_NAME = re.compile(r"_deletions/\d+-(\d+)-\d+\.(?:arrow|bin)\Z")
 _UUID_VERSION = 8
+_UNIT_DEPTH = 4
+"""`nodes/{table}/data/{blobs}/…`, `nodes/{table}/_indices/{uuid}/…`: a file with more parts is one of a directory."""
 
 
 def checksum(data: bytes | memoryview) -> int:
@@ -135,6 +137,23 @@ def uuid_checksum(text: str) -> int | None:
     """Return the 62 bits of a checksum that an index segment's UUID carries; None where it carries none."""
     number = uuid.UUID(text)
     return number.int & _LOW_BITS if number.version == _UUID_VERSION else None
+
+
+def named_checksum(key: str) -> int | None:
+    """Return the checksum that a name carries: of a data file, a deletion file, or a directory of blobs or an index."""
+    if "/_deletions/" in key:
+        return deletion_checksum(key)
+    if "/_indices/" in key:
+        return uuid_checksum(key.rpartition("/")[2])
+    if "/data/" not in key:
+        return None
+    return data_checksum(key) if key.endswith(".lance") else blob_checksum(f"{key}.lance")
+
+
+def checksum_unit(key: str) -> str:
+    """Return what has the checksum that covers a file: itself, or the directory of blobs or of an index above it."""
+    parts = key.split("/")
+    return "/".join(parts[:4]) if len(parts) > _UNIT_DEPTH and parts[2] in ("data", "_indices") else key
 
 
 def is_same(found: int, recorded: int) -> bool:

@@ -5,16 +5,23 @@ A file appears whole or not at all. Nothing is held in memory but the parts that
 
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import xxhash
+
+from omnigraph.storage.checksums import checksum_unit
 from omnigraph.storage.durable import flush_file
 from omnigraph.storage.layout import job_key
 from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError, system_failure
 from omnigraph.storage.s3_objects import PART_BYTES, S3Objects
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.verification import MISMATCH, Mismatch
 
 LOCAL_PART_BYTES = 64 * 1024 * 1024
 """How much of a local file is copied by one call of the system, between two looks at how far it is."""
@@ -30,6 +37,9 @@ Told = Callable[[int], None]
 class Copier:
     """Copies objects between two places under the same keys. Safe to use from several threads.
 
+    What is copied is compared with its checksum, where there is one: on a local disk before, which also brings it into
+    memory; from an object store as it comes. Only a bucket that copies by itself is not looked into.
+
     What is under way on a local disk lies below `__recovery`, where it goes with the operation of that id.
     """
 
@@ -40,9 +50,19 @@ class Copier:
         self._to = _bucket(target)
         is_same = None not in (self._from, self._to) and source.location.bucket == target.location.bucket
         self._within = _bucket(target, is_whole=True) if is_same else None
+        self._lock = threading.Lock()
+        self._verified: dict[str, Future[Mismatch | None]] = {}
 
     def copy(self, key: str, size: int, told: Told) -> None:
-        """Copy one object; ObjectMissingError when it is not there (any more), StoreUnavailableError for the rest."""
+        """Copy one object.
+
+        Raises:
+            ObjectMissingError: It is not there (any more).
+            DamagedError: It does not match its checksum. Nothing of it is at the target.
+            StoreUnavailableError: Either store fails.
+        """
+        if self._from is None:
+            self._verify(key)
         telemetry = self._target.runtime.telemetry
         telemetry.record("control", "get")
         telemetry.record("control", "put")
@@ -76,9 +96,35 @@ class Copier:
 
     def _parts(self, key: str, told: Told) -> Iterator[bytes]:
         parts = _file_parts(Path(self._source.uri(key)), key) if self._from is None else self._from.parts(key)
+        listed = None if self._from is None else self._source.verifier.lists.find(key)
+        hasher, size = xxhash.xxh3_64(), 0
         for part in parts:
             told(len(part))
+            if listed is not None:
+                hasher.update(part)
+                size += len(part)
             yield part
+        if listed is not None and listed != (size, hasher.intdigest()):
+            raise DamagedError(key, MISMATCH)
+
+    def _verify(self, key: str) -> None:
+        """Compare a file of a local disk with its checksum; that of a directory of blobs or of an index once."""
+        unit = checksum_unit(key)
+        with self._lock:
+            future = self._verified.get(unit)
+            is_mine = future is None
+            if future is None:
+                future = self._verified[unit] = Future()
+        if is_mine:
+            try:
+                with _disk_errors(f"read `{key}`", key):
+                    future.set_result(self._source.verifier.find_mismatch(unit))
+            except BaseException as error:
+                future.set_exception(error)  # for whoever waits for it
+                raise
+        mismatch = future.result()
+        if mismatch is not None:
+            raise DamagedError(mismatch.key, mismatch.reason)
 
 
 def _bucket(store: Store, *, is_whole: bool = False) -> S3Objects | None:

@@ -388,6 +388,8 @@ def verify(
     if not handles.is_verifying or known & level == level or known & Verified.WHOLE:
         return
     limit = None if level & Verified.WHOLE else SMALL_BYTES
+    if limit is not None and not handles.store.verifier.is_verifying_reads:
+        return
     fragments = [one for one in table.fragments() if only is None or one.number in only]
     found: list[Iterator[Mismatch]] = []
     if not known & Verified.ROWS or limit is None:
@@ -422,14 +424,14 @@ def find_row_mismatches(table: Table, fragments: Iterable[Fragment], limit: int 
     verifier, path = table.handles.store.verifier, table.path
     for fragment in fragments:
         if fragment.deletions is not None:
-            yield from _some(verifier.find_deletion_mismatch(path, f"_deletions/{fragment.deletions}"))
-            yield from _some(_find_malformed_deletions(table, fragment))
+            yield from _some(verifier.find_mismatch(f"{path}/_deletions/{fragment.deletions}"))
+            yield from _some(find_malformed_deletions(table, fragment))
         if limit is None or fragment.nbytes <= limit:
             for name in fragment.files:
                 yield from _some(verifier.find_data_mismatch(path, name))
         for name in fragment.files:
             if limit is None or verifier.blob_bytes(path, name) <= limit:
-                yield from _some(verifier.find_blob_mismatch(path, name))
+                yield from _some(verifier.find_mismatch(f"{path}/data/{name.removesuffix('.lance')}"))
 
 
 def find_index_mismatches(table: Table, limit: int | None) -> Iterator[Mismatch]:
@@ -438,7 +440,7 @@ def find_index_mismatches(table: Table, limit: int | None) -> Iterator[Mismatch]
     for index in table.handles.open(table.path, table.version).describe_indices():
         for segment in index.segments:
             if limit is None or (segment.size_bytes or 0) <= limit:
-                yield from _some(verifier.find_segment_mismatch(table.path, str(segment.uuid)))
+                yield from _some(verifier.find_mismatch(f"{table.path}/_indices/{segment.uuid}"))
 
 
 def _some(mismatch: Mismatch | None) -> Iterator[Mismatch]:
@@ -446,7 +448,7 @@ def _some(mismatch: Mismatch | None) -> Iterator[Mismatch]:
         yield mismatch
 
 
-def _find_malformed_deletions(table: Table, fragment: Fragment) -> Mismatch | None:
+def find_malformed_deletions(table: Table, fragment: Fragment) -> Mismatch | None:
     """Decode a deletion file whose name carries no checksum, on local disk, before Lance does.
 
     One wrong bit in such a file makes Lance reserve petabytes, which ends the process.

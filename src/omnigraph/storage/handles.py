@@ -167,7 +167,7 @@ class Handles:
     def open_apart(self, path: str, version: int) -> lance.LanceDataset:
         """As `open`, but a handle that nobody shares: some methods of a handle move it to another version."""
         uri = self.store.table_uri(path)
-        if self.is_verifying:
+        if self.is_verifying and self.store.verifier.is_verifying_reads:
             with self.verifying(path):
                 _raise_mismatch(path, version, self.store.verifier.find_version_mismatch(path, version))
         with counted(self.store.runtime.telemetry, "table"):

@@ -3,6 +3,7 @@
 Nothing here trusts a cache: whoever inspects opens the store anew.
 """
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ from lance.file import LanceFileReader
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
 from omnigraph.storage.addresses import Addresses
-from omnigraph.storage.dataset import ADDRESS, Fragment, Table, is_blob
+from omnigraph.storage.checksums import blob_checksum
+from omnigraph.storage.dataset import ADDRESS, Fragment, Table, find_malformed_deletions, is_blob
 from omnigraph.storage.foreign_blobs import find_foreign_uris
 from omnigraph.storage.handles import PANIC, PinnedDataset, PinUnreadableError
 from omnigraph.storage.index_staging import stored_indexes
@@ -28,6 +30,7 @@ from omnigraph.storage.pinned_files import PinnedFiles, version_parts
 from omnigraph.storage.requests import counted, is_unreachable, reason_of, store_failure
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.verification import Mismatch
 
 _FIRST_VERSION = 1
 _ALL_PARTITIONS = 65_536
@@ -54,10 +57,11 @@ def damage_of(place: str) -> Iterator[None]:
         raise DamagedError(place, error.reason) from error
     except OmnigraphError:
         raise
-    except (OSError, ValueError, RuntimeError, LookupError) as error:
+    except Exception as error:
+        # Whatever it is: what is decoded may say anything, and what stumbles over it may be Arrow, NumPy or Python.
         if is_unreachable(error):
             raise store_failure(f"read {place}", error) from error
-        raise DamagedError(place, reason_of(error)) from error
+        raise DamagedError(place, reason_of(error) or type(error).__name__) from error
     except BaseException as error:
         if type(error).__name__ != PANIC:
             raise
@@ -132,7 +136,8 @@ class VersionLook:
 def look_at_version(table: Table, listing: Listing) -> VersionLook:
     """Whether a version opens, and which of the files that it names are missing or of another size.
 
-    The file of its transaction is not missed: nobody reads it any more.
+    A version whose file does not match its checksum is not opened. The file of its transaction is not missed: nobody
+    reads it any more.
 
     Raises:
         UnknownPartError: The version has parts of which it is not known where they are.
@@ -140,6 +145,7 @@ def look_at_version(table: Table, listing: Listing) -> VersionLook:
     own = version_key(table.path, table.version)
     try:
         with damage_of(own):
+            _raise_mismatch(table.handles.store.verifier.find_version_mismatch(table.path, table.version))
             dataset = table.handles.open(table.path, table.version)
             parts = version_parts(dataset, table.path)
             sizes = _data_sizes(dataset, table.path)
@@ -152,10 +158,74 @@ def look_at_version(table: Table, listing: Listing) -> VersionLook:
     for file in sorted(parts.files):
         if f"{table.path}/_transactions/" not in file:
             faults += _faults_of(file, listing.sizes.get(file), sizes.get(file))
+    for place in sorted(parts.directories):
+        if "/data/" in place and blob_checksum(f"{place}.lance") is not None and place not in listing.directories:
+            faults.append(Fault(kind=FaultKind.MISSING, place=place, reason="its blobs are missing"))
     for name, segment in segments:
         place = f"{table.path}/_indices/{segment.uuid}"
         faults += _faults_of(place, listing.directories.get(place), segment.nbytes or None, name)
     return VersionLook(parts, tuple(faults))
+
+
+def _raise_mismatch(mismatch: Mismatch | None) -> None:
+    if mismatch is not None:
+        raise DamagedError(mismatch.key, mismatch.reason)
+
+
+def find_file_fault(store: Store, key: str, index: str | None = None) -> Fault | None:
+    """Compare a file, or a directory of blobs or of an index, with its checksum: before anything decodes it."""
+    try:
+        with damage_of(key), _bad_sectors(store, key):
+            _raise_mismatch(store.verifier.find_mismatch(key))
+    except DamagedError as error:
+        return Fault(kind=FaultKind.UNREADABLE, place=error.place, reason=error.reason, index=index)
+    return None
+
+
+@contextmanager
+def _bad_sectors(store: Store, key: str) -> Iterator[None]:
+    """Take a file that a local disk does not give back for damaged: the disk answers, and other files can be read."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO or not store.location.is_local:
+            raise
+        raise DamagedError(key, "the disk can't read it") from error
+
+
+def checksum_faults(table: Table, limit: int | None) -> list[Fault]:
+    """Return the files of a version that do not match their checksums, of those up to a size, or of all.
+
+    Deletion files without a checksum are decoded, as before every read: Lance does not survive some that are damaged.
+    """
+    verifier = table.handles.store.verifier
+    keys: dict[str, str | None] = {}
+    for fragment in table.fragments():
+        if fragment.deletions is not None:
+            keys[f"{table.path}/_deletions/{fragment.deletions}"] = None
+        for name in fragment.files:
+            key = f"{table.path}/data/{name}"
+            if limit is None or fragment.nbytes <= limit:
+                keys[key] = None
+            if limit is None or verifier.blob_bytes(table.path, name) <= limit:
+                keys[key.removesuffix(".lance")] = None
+    for index in stored_indexes(table):
+        for segment in index.segments:
+            if limit is None or segment.nbytes <= limit:
+                keys[f"{table.path}/_indices/{segment.uuid}"] = index.name
+    looks = (find_file_fault(table.handles.store, key, index) for key, index in keys.items())
+    faults = [fault for fault in looks if fault is not None]
+    # Not before: what can be decoded is taken as whole where nothing else is known of it.
+    malformed = (find_malformed_deletions(table, one) for one in table.fragments() if one.deletions is not None)
+    known = {fault.place for fault in faults}
+    return [
+        *faults,
+        *(
+            Fault(kind=FaultKind.UNREADABLE, place=one.key, reason=one.reason)
+            for one in malformed
+            if one is not None and one.key not in known
+        ),
+    ]
 
 
 def _data_sizes(dataset: PinnedDataset, path: str) -> dict[str, int | None]:

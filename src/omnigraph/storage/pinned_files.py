@@ -96,6 +96,17 @@ def version_parts(dataset: lance.LanceDataset, path: str) -> PinnedFiles:
     return PinnedFiles(frozenset(files), frozenset(directories))
 
 
+def find_used_lists(handles: Handles, path: str, version: int, lists: Iterable[str]) -> tuple[str, ...]:
+    """Return those lists of checksums that still say something of a version's files; ones that can't be read stay."""
+    parts = version_parts(handles.open(path, version), path)
+    used = []
+    for name in lists:
+        files = handles.store.verifier.lists.read(path, name)
+        if not files or any(f"{path}/{file}" in parts for file in files):
+            used.append(name)
+    return tuple(used)
+
+
 def _check(metadata: lance.FragmentMetadata, path: str, version: int) -> None:
     """Refuse what Lance may one day write, and we would not see: overlays, row numbers in files, other places."""
     if metadata.overlays:

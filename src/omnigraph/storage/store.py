@@ -4,18 +4,21 @@ import os
 import threading
 from collections.abc import Iterable
 
+import xxhash
 from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
 
 from omnigraph.clock import Clock
 from omnigraph.options import Durability
 from omnigraph.places import Location
 from omnigraph.runtime import Runtime
+from omnigraph.storage.checksums import checksum
 from omnigraph.storage.durable import flush, flush_above
 from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import (
     ForeignFileError,
     ObjectInfo,
+    ObjectMissingError,
     ObjectStore,
     StoredObject,
     StoreUnavailableError,
@@ -65,11 +68,13 @@ class Store:
         self._checked_tables: set[str] = set()
         self.local = _local_objects(location, runtime)
         """The same objects where they are files of this machine, for what only files have."""
+        stored: ObjectStore = self.local or _remote_objects(location, runtime)
+        self.objects: ObjectStore = CountedObjects(stored, runtime)
         # Not a method of this object: nothing that a store holds may hold it, or both would stay for a while.
         locate = (lambda key: location.child(key).uri) if location.is_local else None
-        self.verifier = Verifier(locate, runtime.options.verify, follow_links=runtime.options.follow_links)
+        files = _Files(stored, runtime)
+        self.verifier = Verifier(locate, runtime.options.verify, follow_links=runtime.options.follow_links, files=files)
         """What was recorded of files, and which were found to match."""
-        self.objects: ObjectStore = CountedObjects(self.local or _remote_objects(location, runtime), runtime)
 
     @property
     def lance_options(self) -> dict[str, str] | None:
@@ -193,6 +198,38 @@ class CountedObjects:
         """See ObjectStore."""
         self._telemetry.record("control", "list")
         return self._inner.children()
+
+
+class _Files:
+    """What a verifier reads of a store: lists of checksums, and on an object store files, a part at a time."""
+
+    def __init__(self, stored: ObjectStore, runtime: Runtime) -> None:
+        self._stored, self._telemetry = stored, runtime.telemetry
+
+    def read(self, key: str) -> bytes:
+        """See StoredFiles."""
+        self._telemetry.record("control", "get")
+        try:
+            return self._stored.get(key).data
+        except ObjectMissingError as error:
+            raise FileNotFoundError(key) from error
+        except ForeignFileError as error:
+            raise OSError(str(error)) from error
+
+    def checksum(self, key: str) -> tuple[int, int]:
+        """See StoredFiles."""
+        if not isinstance(self._stored, S3Objects):
+            data = self.read(key)
+            return len(data), checksum(data)
+        self._telemetry.record("control", "get")
+        hasher, size = xxhash.xxh3_64(), 0
+        try:
+            for part in self._stored.parts(key):
+                hasher.update(part)
+                size += len(part)
+        except ObjectMissingError as error:
+            raise FileNotFoundError(key) from error
+        return size, hasher.intdigest()
 
 
 def _session(cache_bytes: int | None) -> Session:

@@ -2,7 +2,10 @@
 
 A reader verifies the file of a table version before Lance opens it, and deletion files and small files before rows are
 read. Large files are verified by those who read all of them anyway (`check --deep`, clones, maintenance, the server's
-scrub), or by everybody where the settings say so.
+scrub), or by everybody where the settings say so. On an object store every comparison is a request, so only these do.
+
+Names of files carry checksums, or lists that pins name hold them. A list that is damaged says nothing of its files, and
+keeps nobody from reading them.
 """
 
 import os
@@ -10,16 +13,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from omnigraph.options import Verify
+from omnigraph.storage.checksum_lists import ChecksumLists, FileSum, StoredFiles
 from omnigraph.storage.checksums import (
     blob_checksum,
     checksum_directory,
     checksum_file,
     data_checksum,
-    deletion_checksum,
     is_same,
-    uuid_checksum,
+    named_checksum,
 )
-from omnigraph.storage.layout import version_key
+from omnigraph.storage.layout import CHECKSUM_LISTS, version_key
 
 SMALL_BYTES = 4 * 1024 * 1024
 """Files up to this size are verified at their first read: 0.4 ms of a core for the largest, 10 µs for one of 2 KB."""
@@ -45,12 +48,26 @@ class Mismatch:
 class Verifier:
     """Knows what was recorded of the files of one graph, and which of them were found to match."""
 
-    def __init__(self, locate: Callable[[str], str] | None, level: Verify, *, follow_links: bool = False) -> None:
-        """Take how a key becomes a path; None on an object store, where names carry no checksums."""
-        self._locate, self._follow = locate, follow_links
+    def __init__(
+        self,
+        locate: Callable[[str], str] | None,
+        level: Verify,
+        *,
+        follow_links: bool = False,
+        files: StoredFiles | None = None,
+    ) -> None:
+        """Take how a key becomes a path; None on an object store, where `files` are read and names carry nothing."""
+        self._locate, self._follow, self._files = locate, follow_links, files
         self.is_eager = level is Verify.ALWAYS
         self._expected: dict[tuple[str, int], Expected] = {}
         self._matched: set[str] = set()
+        self.lists = ChecksumLists(files)
+        """What lists say of files whose names carry nothing."""
+
+    @property
+    def is_verifying_reads(self) -> bool:
+        """Whether ordinary reads compare small files: on an object store that takes requests, unless it is wanted."""
+        return self._locate is not None or self.is_eager
 
     def expect(self, path: str, version: int, checksum: str | None, rows: int) -> None:
         """Remember what a pin records of a version; a later pin without a checksum does not take one away."""
@@ -62,6 +79,10 @@ class Verifier:
     def expected(self, path: str, version: int) -> Expected | None:
         """Return what is recorded of a version, as far as a manifest that was read said so."""
         return self._expected.get((path, version))
+
+    def is_recorded(self, key: str) -> bool:
+        """Return whether there is a checksum of a file, or of a directory, which `PinnedFiles` names."""
+        return named_checksum(key) is not None or self.lists.knows(key)
 
     def trust(self, keys: Iterable[str]) -> None:
         """Take files as matching: this process has just computed their checksums."""
@@ -103,46 +124,82 @@ class Verifier:
             OSError: It can't be read.
         """
         known = self._expected.get((path, version))
-        key = version_key(path, version)
-        if known is None or known.checksum is None:
-            return None
-        return self._compare(key, int(known.checksum, 16))
+        recorded = None if known is None or known.checksum is None else int(known.checksum, 16)
+        return self._compare(version_key(path, version), recorded)
+
+    def find_mismatch(self, key: str) -> Mismatch | None:
+        """Compare a data file, a deletion file, or a directory of blobs or of an index, as `PinnedFiles` names it.
+
+        A list of checksums is compared with its own name, and anything else with what lists say of it.
+
+        Raises:
+            OSError: It can't be read.
+        """
+        if f"/{CHECKSUM_LISTS}/" in key:
+            return None if self.lists.is_whole(key) else Mismatch(key, MISMATCH)
+        is_directory = "/_indices/" in key or ("/data/" in key and not key.endswith(".lance"))
+        return self._compare(key, named_checksum(key), is_directory=is_directory)
 
     def find_data_mismatch(self, path: str, name: str) -> Mismatch | None:
-        """Compare a data file with its name; nothing where the name carries no checksum."""
+        """Compare a data file of a table with its checksum; nothing where there is none."""
         return self._compare(f"{path}/data/{name}", data_checksum(name))
-
-    def find_blob_mismatch(self, path: str, name: str) -> Mismatch | None:
-        """Compare all files of blobs beside a data file with that file's name."""
-        return self._compare(f"{path}/data/{name.removesuffix('.lance')}", blob_checksum(name), is_directory=True)
-
-    def find_deletion_mismatch(self, path: str, file: str) -> Mismatch | None:
-        """Compare a deletion file, named relative to its table, with its name."""
-        return self._compare(f"{path}/{file}", deletion_checksum(file))
-
-    def find_segment_mismatch(self, path: str, uuid: str) -> Mismatch | None:
-        """Compare all files of an index segment with its UUID."""
-        return self._compare(f"{path}/_indices/{uuid}", uuid_checksum(uuid), is_directory=True)
 
     def blob_bytes(self, path: str, name: str) -> int:
         """Return the size of all blobs beside a data file; 0 when there are none, or they are not on this machine."""
+        key = f"{path}/data/{name.removesuffix('.lance')}"
         if self._locate is None or blob_checksum(name) is None:
-            return 0
+            return sum(one.size for _, one in self.lists.below(key))
         try:
-            with os.scandir(self._locate(f"{path}/data/{name.removesuffix('.lance')}")) as entries:
+            with os.scandir(self._locate(key)) as entries:
                 return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
         except FileNotFoundError:
             return 0
 
+    def checksum_file(self, key: str) -> FileSum:
+        """Return the size and the checksum of a file as it is.
+
+        Raises:
+            OSError: It can't be read, or is not there.
+        """
+        if self._locate is not None:
+            return FileSum(*checksum_file(self._locate(key), follow_links=self._follow))
+        if self._files is None:
+            raise FileNotFoundError(key)
+        return FileSum(*self._files.checksum(key))
+
     def _compare(self, key: str, recorded: int | None, *, is_directory: bool = False) -> Mismatch | None:
-        if self._locate is None or recorded is None or key in self._matched:
+        if key in self._matched:
             return None
-        compute = checksum_directory if is_directory else checksum_file
         try:
-            _, found = compute(self._locate(key), follow_links=self._follow)
+            if recorded is None:
+                is_known, wrong = self._compare_listed(key)
+            else:
+                is_known, wrong = True, None if self._has(key, recorded, is_directory=is_directory) else key
         except FileNotFoundError:
             return None
-        if not is_same(found, recorded):
-            return Mismatch(key, MISMATCH)
-        self._matched.add(key)
+        if wrong is not None:
+            return Mismatch(wrong, MISMATCH)
+        if is_known:
+            self._matched.add(key)
         return None
+
+    def _has(self, key: str, recorded: int, *, is_directory: bool) -> bool:
+        """Return whether a file, or all files of a directory, have a checksum."""
+        if is_directory and self._locate is not None:
+            return is_same(checksum_directory(self._locate(key), follow_links=self._follow)[1], recorded)
+        return is_same(self.checksum_file(key).checksum, recorded)
+
+    def _compare_listed(self, key: str) -> tuple[bool, str | None]:
+        """Return whether lists know a file or a directory, and the file that is not what they say."""
+        listed = self.lists.find(key)
+        if listed is not None:
+            return True, None if self.checksum_file(key) == listed else key
+        below = self.lists.below(key)
+        for file, found in below:
+            try:
+                is_matching = self.checksum_file(file) == found
+            except FileNotFoundError:
+                is_matching = False  # the directory lacks it, and nobody else would tell
+            if not is_matching:
+                return True, file
+        return bool(below), None
