@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from omnigraph.commit import manifest_log
+from omnigraph.commit import manifest, manifest_log
 from omnigraph.commit.records import Manifest
 from omnigraph.storage import stamping, swap
 from omnigraph.storage.verification import Verifier
@@ -15,10 +15,10 @@ from omnigraph.storage.verification import Verifier
 @contextmanager
 def without_checksums() -> Iterator[None]:
     """Let what is written inside of the block record no checksum at all."""
-    head_rows = manifest_log.head_rows
+    head_rows = manifest.head_rows
 
-    def plain_rows(manifest: Manifest, version: int) -> pa.Table:
-        rows = head_rows(manifest, version)
+    def plain_rows(state: Manifest, version: int) -> pa.Table:
+        rows = head_rows(state, version)
         return rows.slice(0, rows.num_rows - 1)  # the last one is of all others
 
     with (
