@@ -13,11 +13,14 @@ import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.failure import EXIT_CODES
 from omnigraph.cli.main import main
+from omnigraph.engine.checking.lookups import check_lookups
+from omnigraph.engine.checking.rows import check_rows as read_rows
 from omnigraph.errors import Kind
 from omnigraph.ops import check_rows
 from omnigraph.ops.check import CheckProgress, CheckResult
 from omnigraph.ops.findings import Finding
 from omnigraph.storage import verification
+from omnigraph.storage.checksums import checksum_file
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import StoredIndex
 from upkeep_calls import optimized
@@ -86,8 +89,12 @@ def _unit(path: Path) -> Path:
 
 def test_each_file_is_read_once_and_progress_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    compute = verification.checksum_file
-    monkeypatch.setattr(verification, "checksum_file", lambda path, **how: read.append(path) or compute(path, **how))
+
+    def watch(path: str, **how: bool) -> tuple[int, int]:
+        read.append(path)
+        return checksum_file(path, **how)
+
+    monkeypatch.setattr(verification, "checksum_file", watch)
     told: list[CheckProgress] = []
 
     og.check_graph(str(root), deep=True, progress=told.append, runtime=runtime())
@@ -159,7 +166,6 @@ def test_rows_of_a_file_that_does_not_match_are_not_decoded(
     flip(ROW_FILES[name](root))
     pin = og.open_graph(str(root), read_only=True, runtime=runtime()).snapshot().pin("node:P")
     decoded: list[tuple[str, int]] = []
-    read_rows = check_rows.check_rows
 
     def watch(table: Table, *how: Any, **more: Any) -> Any:
         decoded.append((table.path, table.version))
@@ -178,11 +184,10 @@ def test_rows_of_a_file_that_does_not_match_are_not_decoded(
 def test_an_index_that_does_not_match_is_not_asked(deep: bool, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flip(harm.index_files(root)[0])
     asked: list[tuple[str, str]] = []
-    look_up = check_rows.check_lookups
 
     def watch(table: Table, index: StoredIndex) -> Any:
         asked.append((table.path, index.name))
-        return look_up(table, index)
+        return check_lookups(table, index)
 
     monkeypatch.setattr(check_rows, "check_lookups", watch)
 
@@ -207,12 +212,11 @@ def test_an_error_of_any_kind_over_what_is_stored_is_a_finding(root: Path, monke
 
 def test_a_file_that_the_disk_does_not_give_back_is_a_finding(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = str(harm.data_file(root))
-    compute = verification.checksum_file
 
     def fail(path: str, **how: bool) -> tuple[int, int]:
         if path == bad:
             raise OSError(5, "Input/output error")
-        return compute(path, **how)
+        return checksum_file(path, **how)
 
     monkeypatch.setattr(verification, "checksum_file", fail)
 

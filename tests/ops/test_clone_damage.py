@@ -1,6 +1,7 @@
 """Clones and exports copy no damage: what is shown now is refused, what only the past needs is left out."""
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-PRESENT = {
+PRESENT: dict[str, Callable[[Path], Path]] = {
     "data": harm.data_file,
     "deletions": harm.deletion_file,
     "version": harm.version_of,

@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -11,10 +12,14 @@ import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.main import main
+from omnigraph.commit import publisher
+from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.plan import CommitPlan
 from omnigraph.ops import record as recording
 from omnigraph.ops.check import CheckResult
 from omnigraph.ops.findings import Severity
 from omnigraph.options import Options, Verify
+from omnigraph.storage.handles import Handles
 from upkeep_calls import opened, optimized
 from worlds import FAST, runtime
 
@@ -198,11 +203,9 @@ def test_cleanup_keeps_lists_that_kept_commits_name_and_takes_others(root: Path)
 
 
 def test_a_writer_meanwhile_keeps_its_commit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish = recording.publish
-
-    def write_first(log: object, handles: object, plan: object) -> object:
+    def write_first(log: ManifestLog, handles: Handles, plan: CommitPlan) -> publisher.Committed:
         opened(str(root)).load(harm.people("z"), mode="append")
-        return publish(log, handles, plan)  # type: ignore[arg-type]
+        return publisher.publish(log, handles, plan)
 
     monkeypatch.setattr(recording, "publish", write_first)
 
@@ -251,3 +254,14 @@ def test_a_clone_of_a_recorded_graph_has_its_lists(root: Path, tmp_path: Path) -
     found = check(tmp_path / "copy")
 
     assert (found.findings, found.unrecorded) == ((), 0)
+
+
+def test_a_history_of_an_earlier_release_is_proved_from_the_record_on(tmp_path: Path) -> None:
+    with without_checksums(), patch.object(publisher, "add_digest", lambda commit, *_: commit):
+        graph = harm.made(tmp_path / "g")
+    first = record(graph.uri).recorded["main"]
+    opened(graph.uri).load(harm.people("z"), mode="append")
+
+    proved = og.verify_graph(graph.uri, runtime=runtime())
+
+    assert (proved.first_commit_id, proved.commits) == (first, 2)

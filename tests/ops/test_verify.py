@@ -43,6 +43,7 @@ COMMIT_FIELDS: dict[str, Callable[[Any], object]] = {
 }
 """How a field of a commit is altered; any other becomes another text."""
 CHANGE_FIELDS: dict[str, Callable[[Any], object]] = {
+    "lists_before": lambda _: ["0" * 32],
     "path": lambda _: HOUSE,
     "before": lambda _: "9223372036854775999",
     "after": lambda _: "9223372036854775999",

@@ -1,7 +1,9 @@
 """Check and repair on an object store: the same as on a disk; and a store that does not answer is no damage."""
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +47,53 @@ def errors(graph: og.Graph, settings: Runtime) -> list[str]:
 
 def test_a_sound_graph_on_s3_gives_no_finding(graph: og.Graph, settings: Runtime) -> None:
     assert og.check_graph(graph.uri, deep=True, runtime=settings).findings == ()
+
+
+def test_checksums_are_recorded_on_s3_and_again_for_what_is_new(graph: og.Graph, settings: Runtime) -> None:
+    before = og.check_graph(graph.uri, deep=True, runtime=settings)
+    first = og.check_graph(graph.uri, record=True, runtime=settings)
+    again = og.check_graph(graph.uri, record=True, runtime=settings)
+    og.open_graph(graph.uri, runtime=settings).load([{"type": "P", "data": {"k": "new", "n": 1}}], mode="append")
+    second = og.check_graph(graph.uri, record=True, runtime=settings)
+    after = og.check_graph(graph.uri, deep=True, runtime=settings)
+
+    assert (before.verified, before.unrecorded > 0) == (0, True)
+    assert (list(first.recorded), again.recorded, list(second.recorded)) == (["main"], {}, ["main"])
+    assert (after.unrecorded, after.has_errors) == (0, False)
+    assert after.verified > before.unrecorded
+
+
+def test_damage_of_a_recorded_file_on_s3_is_found_and_not_copied(graph: og.Graph, settings: Runtime) -> None:
+    og.check_graph(graph.uri, record=True, runtime=settings)
+    pin = graph.snapshot().pin("node:P")
+    objects = graph._session.store.objects
+    name = graph.table("P").get_fragments()[0].metadata.files[0].path
+    data = bytearray(objects.get(f"{pin.path}/data/{name}").data)
+    data[len(data) // 2] ^= 1
+    objects.put(f"{pin.path}/data/{name}", bytes(data))
+
+    found = og.check_graph(graph.uri, deep=True, runtime=settings).findings
+    opened = og.open_graph(graph.uri, runtime=settings)
+
+    assert [(one.code, one.place) for one in found] == [("file_damaged", f"{pin.path}/data/{name}")]
+    with pytest.raises(og.PinUnreadableError, match="does not match its checksum"):
+        opened.export(io.BytesIO())
+
+
+def test_a_clone_from_s3_compares_what_comes_with_lists(graph: og.Graph, settings: Runtime, tmp_path: Path) -> None:
+    og.check_graph(graph.uri, record=True, runtime=settings)
+    pin = graph.snapshot().pin("node:P")
+    og.open_graph(graph.uri, runtime=settings).clone(str(tmp_path / "whole"))
+    found = og.check_graph(str(tmp_path / "whole"), deep=True, runtime=settings)
+    objects = graph._session.store.objects
+    name = graph.table("P").get_fragments()[0].metadata.files[0].path
+    data = bytearray(objects.get(f"{pin.path}/data/{name}").data)
+    data[len(data) // 2] ^= 1
+    objects.put(f"{pin.path}/data/{name}", bytes(data))
+
+    assert (found.findings, found.unrecorded) == ((), 0)
+    with pytest.raises(og.PinUnreadableError, match="does not match its checksum"):
+        og.open_graph(graph.uri, runtime=settings).clone(str(tmp_path / "damaged"))
 
 
 def test_a_lost_version_on_s3_is_found_and_repaired(graph: og.Graph, settings: Runtime) -> None:
