@@ -29,7 +29,7 @@ UNNEEDED = {
     "older manifest version": "a fence against stalled writers; only a repair goes back to it, reading it first",
     "older manifest head": "what such a version says",
     "older audit version": "what the audit was",
-    "key run": "an index of idempotency keys; the journal is read where it does not fit",
+    "older key run": "an index of idempotency keys that a later one has taken the place of",
     "derived": "what queries have derived from tables; it has checksums of its own, and is derived again",
     "schema copy": "for people; it is never read back",
     "unnamed": "a file that no commit names: of an operation that died",
@@ -94,7 +94,7 @@ def _kind_by_place(place: str) -> tuple[str, str]:
         return by_top[parts[0]], NOBODY
     if parts[0] in ("nodes", "edges"):
         return "unnamed", NOBODY
-    by_room = {"_versions": "older manifest version", "data": "older manifest head", "keys": "key run"}
+    by_room = {"_versions": "older manifest version", "data": "older manifest head", "keys": "older key run"}
     assert parts[-2] in by_room, f"a file of a kind that damage is not tried on: {place}"
     return by_room[parts[-2]], NOBODY
 
@@ -108,6 +108,10 @@ def _manifest_files(root: Path) -> dict[str, tuple[str, str]]:
         known[f"{path}/data/{head.metadata.files[0].path}"] = ("manifest head", owner)
         for fragment in sealed:
             known[f"{path}/data/{fragment.metadata.files[0].path}"] = ("sealed part", owner)
+    with og.open_graph(str(root), read_only=True, runtime=runtime()) as graph:
+        for path, owner in ((MANIFEST, "main"), (f"__branches/{branch.name}", "side")):
+            for run in graph.snapshot(branch=owner).manifest.key_runs:
+                known[f"{path}/{run.name}"] = ("key run", owner)
     known[newest_version(root, AUDIT)] = ("audit version", "main")
     for fragment in lance.dataset(str(root / AUDIT)).get_fragments():
         known[f"{AUDIT}/data/{fragment.metadata.files[0].path}"] = ("audit data", "main")

@@ -59,6 +59,7 @@ def test_there_are_files_of_every_kind(plain: DamageWorker, indexed: DamageWorke
         "data",
         "deletions array",
         "deletions bitmap",
+        "key run",
         "manifest head",
         "manifest version",
         "sealed part",

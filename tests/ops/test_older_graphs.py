@@ -144,3 +144,24 @@ def test_a_clone_says_the_same(root: Path, answers: dict[str, Any], tmp_path: Pa
     with opened(tmp_path / "clone", read_only=True) as graph:
         for state in STATES:
             assert read_all(graph, state) == answers[state]
+
+
+def test_it_is_recorded_by_one_commit_for_each_branch_and_every_later_damage_is_found(root: Path) -> None:
+    before = {branch: len(opened(root).commits(branch=branch)) for branch in ("main", "side")}
+
+    og.check_graph(str(root), record=True, runtime=runtime())
+    again = og.check_graph(str(root), record=True, runtime=runtime())
+    graph = opened(root)
+    after = {branch: len(graph.commits(branch=branch)) - before[branch] for branch in before}
+    proved = graph.verify()
+    data = max((root / "nodes").rglob("*.lance"), key=lambda path: path.stat().st_size)
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    found = og.check_graph(str(root), deep=True, runtime=runtime())
+
+    assert after == {"main": 1, "side": 1}
+    assert not again.has_errors
+    assert [graph.commits(branch=branch)[0].operation for branch in before] == ["record", "record"]
+    assert proved.digest == graph.commits()[0].digest
+    assert data.relative_to(root).as_posix() in {one.place for one in found.findings}
