@@ -258,3 +258,17 @@ def test_a_manifest_with_a_type_that_lance_panics_over_is_damage(unrecorded: og.
         opened(str(root))
 
     assert caught.value.kind is Kind.CORRUPT
+
+
+def test_without_checksums_a_load_over_a_damaged_index_is_no_bug(unrecorded: og.Graph, tmp_path: Path) -> None:
+    graph = harm.copied(unrecorded, tmp_path / "g")
+    root = Path(graph.uri)
+    files = [one for one in harm.index_files(root) if b"/lance.encodings.ColumnEncoding" in one.read_bytes()]
+    for one in files:
+        one.write_bytes(one.read_bytes().replace(b"/lance.encodings.ColumnEncoding", b"x" * 31))
+
+    with pytest.raises(og.OmnigraphError) as caught:
+        opened(str(root)).load(harm.people("a", "y"), mode="merge")
+
+    assert files
+    assert caught.value.kind is Kind.CORRUPT

@@ -7,12 +7,14 @@ from string import ascii_letters
 
 import lance
 import pytest
+from msgspec import structs
 
 import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.failure import EXIT_CODES
 from omnigraph.cli.main import main
+from omnigraph.commit.records import SchemaRecord
 from omnigraph.errors import Kind
 from omnigraph.ops.findings import Severity
 from omnigraph.ops.repair_plan import Certainty, Remedy
@@ -479,3 +481,23 @@ def test_a_history_begins_later_when_a_part_of_it_is_lost(tmp_path: Path) -> Non
         opened_again.snapshot(snapshot=ids[0])
     assert exported(opened_again, snapshot=listed[0]) == before
     assert not og.check_graph(graph.uri, runtime=settings).has_errors
+
+
+def test_a_schema_that_can_not_be_read_goes_back_with_its_manifest(tmp_path: Path) -> None:
+    with without_checksums():
+        graph = compacted_graph(tmp_path / "g")
+        root, head = Path(graph.uri), graph._session.log.latest()
+        before = exported(graph)
+        broken = replace(head.snapshot.manifest, schema=_spoilt(head.snapshot.manifest.schema))
+        graph._session.log.publish(head, broken, lambda _: True)
+
+    (planned,) = mended(root).manifests
+    (done,) = mended(root, confirm=True, force=True).manifests
+
+    assert "the schema can't be read" in planned.reason
+    assert done.outcome is Outcome.PUBLISHED
+    assert exported(opened(str(root))) == before
+
+
+def _spoilt(schema: SchemaRecord) -> SchemaRecord:
+    return structs.replace(schema, catalog=schema.catalog.replace('"nodes"', '"nodez"', 1))

@@ -9,7 +9,7 @@ from enum import Enum
 
 from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError, check_stamp, decode_head, decode_journal
 from omnigraph.commit.manifest_log import Head, find_lost_version, open_version
-from omnigraph.commit.records import Commit, SchemaRecord, Snapshot
+from omnigraph.commit.records import Commit, Manifest, SchemaRecord, Snapshot
 from omnigraph.storage.inspection import damage_of, listing_of
 from omnigraph.storage.layout import version_file, version_number
 from omnigraph.storage.objects import ObjectMissingError
@@ -59,22 +59,26 @@ class ManifestLook:
     """By number, the etags of the versions that are newer than `head` and can't be read."""
 
 
-def look_at(store: Store, branch: str, path: str) -> ManifestLook:
+StateCheck = Callable[[Manifest], None]
+"""Raises ManifestCorruptError for a state whose rows can be read, and not what they say."""
+
+
+def look_at(store: Store, branch: str, path: str, check: StateCheck = lambda _: None) -> ManifestLook:
     """Read the newest version of a manifest, or find the newest that is whole. One list, and what reading takes.
 
     A list takes time, and others publish meanwhile: so a fault counts only if it is there twice.
     """
-    found = _look(store, branch, path)
+    found = _look(store, branch, path, check)
     for _ in range(LOOKS):
         if found.fault is None:
             break
-        before, found = found, _look(store, branch, path, is_tagged=True)
+        before, found = found, _look(store, branch, path, check, is_tagged=True)
         if found.newest == before.newest:
             break
     return found
 
 
-def _look(store: Store, branch: str, path: str, *, is_tagged: bool = False) -> ManifestLook:
+def _look(store: Store, branch: str, path: str, check: StateCheck, *, is_tagged: bool = False) -> ManifestLook:
     sizes = listing_of(store, path).sizes
     numbers = sorted(filter(None, (version_number(key) for key in sizes if "/_versions/" in key)), reverse=True)
     if not numbers:
@@ -92,6 +96,7 @@ def _look(store: Store, branch: str, path: str, *, is_tagged: bool = False) -> M
             tags |= _tag(store, path, number)  # before it is read: what is read then is this, or something newer
         try:
             head = _read(store, branch, path, number, sizes)
+            check(head.snapshot.manifest)
         except FormatRefusedError as error:
             found = ManifestFault(kind=ManifestFaultKind.FORMAT, place=path, reason=str(error))
             return ManifestLook(branch=branch, path=path, newest=newest, head=None, fault=fault or found)

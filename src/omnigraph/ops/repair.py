@@ -18,7 +18,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.marks import Mark, find_merge_marks, find_operation_marks
 from omnigraph.commit.plan import Adopted, CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Committed, publish
-from omnigraph.commit.records import MAIN, TableRecord
+from omnigraph.commit.records import MAIN, Manifest, TableRecord
 from omnigraph.commit.requirement import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.lang.suggest import closest
@@ -36,6 +36,8 @@ from omnigraph.ops.session import Session, while_wanted
 from omnigraph.policy import Action, ActorDiffersError
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, NodeType
+from omnigraph.schema.codec import decode_catalog
+from omnigraph.schema.document import CatalogCorruptError
 from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import stage_segments, stored_indexes
 from omnigraph.storage.inspection import Listing
@@ -141,7 +143,7 @@ def _allow(session: Session, call: RepairCall) -> None:
 def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
     """The manifest of main, then those of the other branches, or only that of one."""
     session.go_on()
-    main = look_at(session.store, MAIN, MANIFEST)
+    main = look_at(session.store, MAIN, MANIFEST, _check_schema)
     if main.newest == 0:
         refuse_no_graph(session)
     live = {} if main.head is None else main.head.snapshot.manifest.live_branches
@@ -152,7 +154,7 @@ def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
     for name in known[1:]:
         if branch in (None, name):
             session.go_on()
-            looks.append(look_at(session.store, name, live[name].path))
+            looks.append(look_at(session.store, name, live[name].path, _check_schema))
     if main.head is None:
         return looks
     unregistered = find_unregistered(session.store, main.head.snapshot.manifest.branches)
@@ -161,6 +163,14 @@ def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
     marks = [*find_marks_of(seen, unregistered), *_merges(session, seen), *operations]
     lost = {mark.path: mark for mark in find_lost_of(session.store, marks, looks)}
     return [_rolled_back(look, lost.get(look.path)) for look in looks]
+
+
+def _check_schema(manifest: Manifest) -> None:
+    """Check that the schema of a state can be read: without it, none of its tables can."""
+    try:
+        decode_catalog(manifest.schema.catalog.encode())
+    except CatalogCorruptError as error:
+        raise ManifestCorruptError(f"the schema can't be read: {error.place} {error.reason}") from error
 
 
 def _merges(session: Session, looks: Iterable[ManifestLook]) -> Iterator[Mark]:
@@ -221,7 +231,7 @@ def _mended(session: Session, look: ManifestLook, call: RepairCall) -> tuple[Man
             if not left:
                 raise
             telemetry_log.info("the manifest of %s is looked at again: %s", look.branch, error)
-        look = look_at(session.store, look.branch, look.path)
+        look = look_at(session.store, look.branch, look.path, _check_schema)
     if call.confirm and look.fault is None:
         _finish_manifest(anew(session), look, call)
     return look, None
