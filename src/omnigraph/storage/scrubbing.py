@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import xxhash
 
+from omnigraph.storage.checksum_lists import ChecksumLists
 from omnigraph.storage.checksums import (
     blob_checksum,
     combine,
@@ -63,21 +64,29 @@ def list_stored_files(table: Table) -> list[StoredFile]:
         fragments = [fragment.metadata for fragment in dataset.get_fragments()]
         segments = [segment for index in dataset.describe_indices() for segment in index.segments]
     files: list[StoredFile] = []
+    lists = table.handles.store.verifier.lists
     for fragment in fragments:
         for file in fragment.files:
             key = f"{path}/data/{file.path}"
-            files.append(StoredFile(key=key, checksum=data_checksum(file.path), nbytes=file.file_size_bytes))
+            recorded = _recorded(lists, key, data_checksum(file.path))
+            files.append(StoredFile(key=key, checksum=recorded, nbytes=file.file_size_bytes))
             blobs = blob_checksum(file.path)
             if blobs is not None:
                 files.append(StoredFile(key=key.removesuffix(".lance"), checksum=blobs, is_directory=True))
         if fragment.deletion_file is not None:
             key = f"{path}/{fragment.deletion_file.path(fragment.id)}"
-            files.append(StoredFile(key=key, checksum=deletion_checksum(key)))
+            files.append(StoredFile(key=key, checksum=_recorded(lists, key, deletion_checksum(key))))
     for segment in segments:
         checksum, nbytes = uuid_checksum(str(segment.uuid)), segment.size_bytes or None
         key = f"{path}/_indices/{segment.uuid}"
         files.append(StoredFile(key=key, checksum=checksum, nbytes=nbytes, is_directory=True))
     return files
+
+
+def _recorded(lists: ChecksumLists, key: str, named: int | None) -> int | None:
+    """Return the checksum of a file: that of its name, else that of a list that a pin names."""
+    listed = lists.find(key) if named is None else None
+    return named if listed is None else listed.checksum
 
 
 def scan_file(store: Store, file: StoredFile) -> Scan:

@@ -59,7 +59,7 @@ def _stamp_data_file(store: Store, path: str, name: str, announce: Announce) -> 
         os.rename(f"{place}/{name}", f"{place}/{stamped}")  # noqa: PTH104 - as above
     except OSError as error:
         raise StoreUnavailableError(f"name a data file of {path}", str(error)) from error
-    store.verifier.trust([f"{path}/data/{stamped}", f"{path}/data/{new_stem}"])
+    store.verifier.trust([f"{path}/data/{stamped}", *([f"{path}/data/{new_stem}"] if has_blobs else [])])
     return stamped
 
 

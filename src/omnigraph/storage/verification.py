@@ -26,6 +26,10 @@ from omnigraph.storage.layout import CHECKSUM_LISTS, version_key
 
 SMALL_BYTES = 4 * 1024 * 1024
 """Files up to this size are verified at their first read: 0.4 ms of a core for the largest, 10 µs for one of 2 KB."""
+MAX_VERSIONS = 16_384
+MAX_FILES = 65_536
+"""So many versions and files are remembered, about 15 MB in all. What is forgotten is compared again, or, of a version
+that nobody has asked for since, not at all."""
 MISMATCH = "it does not match its checksum"
 
 
@@ -60,7 +64,7 @@ class Verifier:
         self._locate, self._follow, self._files = locate, follow_links, files
         self.is_eager = level is Verify.ALWAYS
         self._expected: dict[tuple[str, int], Expected] = {}
-        self._matched: set[str] = set()
+        self._matched: dict[str, None] = {}
         self.lists = ChecksumLists(files)
         """What lists say of files whose names carry nothing."""
 
@@ -75,6 +79,8 @@ class Verifier:
         if checksum is None and known is not None:
             checksum = known.checksum
         self._expected[path, version] = Expected(checksum, rows)
+        while len(self._expected) > MAX_VERSIONS:
+            self._expected.pop(next(iter(self._expected)), None)
 
     def expected(self, path: str, version: int) -> Expected | None:
         """Return what is recorded of a version, as far as a manifest that was read said so."""
@@ -86,7 +92,9 @@ class Verifier:
 
     def trust(self, keys: Iterable[str]) -> None:
         """Take files as matching: this process has just computed their checksums."""
-        self._matched.update(keys)
+        self._matched |= dict.fromkeys(keys)
+        while len(self._matched) > MAX_FILES:
+            self._matched.pop(next(iter(self._matched)), None)
 
     @property
     def matched(self) -> frozenset[str]:
@@ -112,7 +120,7 @@ class Verifier:
             return None
         key = version_key(path, version)
         found = checksum_file(self._locate(key), follow_links=self._follow)[1]
-        self._matched.add(key)
+        self.trust([key])
         return f"{found:016x}"
 
     def find_version_mismatch(self, path: str, version: int) -> Mismatch | None:
@@ -180,7 +188,7 @@ class Verifier:
         if wrong is not None:
             return Mismatch(wrong, MISMATCH)
         if is_known:
-            self._matched.add(key)
+            self.trust([key])
         return None
 
     def _has(self, key: str, recorded: int, *, is_directory: bool) -> bool:
