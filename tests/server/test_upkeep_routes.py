@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from earlier_release import without_checksums
 from omnigraph.config.server import Limits
 from omnigraph.engine.budget import Budget
 from omnigraph.server.answers import within
@@ -162,6 +164,18 @@ def test_what_is_verified_is_told_without_addresses_of_the_machine(path: str, se
 
     assert found["uri"] == "people"
     assert str(served.home) not in str(found)
+
+
+def test_checksums_are_recorded_through_a_server_by_who_asks(tmp_path: Path) -> None:
+    with without_checksums():
+        older = serving(tmp_path)
+    done = ask(older, "POST", "/check", {"record": True, "message": "first"}).json()
+    again = ask(older, "POST", "/check", {"record": True}).json()
+    older.service.close()
+
+    commit = older.graph.commit(done["recorded"]["main"])
+    assert (commit.operation, commit.actor, commit.message) == ("record", "admin", "first")
+    assert (again["recorded"], again["unrecorded"], again["errors"]) == ({}, 0, 0)
 
 
 def test_a_repair_is_never_confirmed_through_a_server(served: Served) -> None:
