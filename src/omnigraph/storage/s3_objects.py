@@ -18,6 +18,7 @@ from obstore.exceptions import (
 )
 from obstore.store import S3Store
 
+from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.objects import (
     ObjectChangedError,
     ObjectExistsError,
@@ -245,9 +246,9 @@ class S3Objects:
         self.delete(key)
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
-        """See ObjectStore."""
+        """See ObjectStore. The reserve of a graph that was copied here from a disk is left out, as it is there."""
         with _store_errors("list", prefix):
-            found = [meta for batch in obstore.list(self._store, prefix) for meta in batch]
+            found = [meta for batch in obstore.list(self._store, prefix) for meta in batch if meta["path"] != RESERVE]
         infos = (ObjectInfo(m["path"], m["size"], m["last_modified"]) for m in found)
         return sorted(infos, key=lambda info: info.key)
 
