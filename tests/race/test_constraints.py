@@ -56,13 +56,17 @@ def test_no_two_processes_get_the_same_unique_value(how: str, graph: og.Graph, z
         assert done(ended) == SHARED
 
 
-def test_a_publisher_that_does_not_look_again_gives_a_value_twice(graph: og.Graph, zygote: Zygote) -> None:
-    bug = {"uri": graph.uri, "emails": SHARED, "bug": "no requirements"}
+def test_a_publisher_that_does_not_look_again_gives_a_value_twice(tmp_path: Path, zygote: Zygote) -> None:
+    most = 0
+    for number in range(20):  # on a busy machine, processes may happen to run one after the other
+        graph = new_graph(tmp_path / str(number))
+        bug = {"uri": graph.uri, "emails": SHARED, "bug": "no requirements"}
+        together(zygote, [("take_emails", {**bug, "name": name}) for name in RACERS])
+        most = max(Counter(column(graph, "Person", "email")).values())
+        if most > 1:
+            break
 
-    together(zygote, [("take_emails", {**bug, "name": name}) for name in RACERS])
-
-    held = Counter(column(graph, "Person", "email"))
-    assert max(held.values()) > 1, "the race is too tame to notice"
+    assert most > 1, "the race is too tame to notice"
 
 
 def test_no_edge_outlives_its_node(graph: og.Graph, zygote: Zygote) -> None:
