@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-bench
 
-.PHONY: demo test lint bench soak fmt docs dist lock clean setup setup-bench
+.PHONY: demo test check lint bench snapshots soak fmt docs dist lock clean setup setup-bench
 
 demo: setup ## a guided tour on 200,000 nodes and a million edges, each step with the command to do it yourself
 	@LANCE_LOG=error $(BIN)/omnigraph demo
@@ -30,6 +30,9 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/branches.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_loads.py --full
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_reads.py
+
+snapshots: setup ## store what users and other programs see anew; review the difference
+	@$(BIN)/python -m pytest -q tests/contracts/test_snapshots.py --snapshot-update
 
 soak: setup ## the long fuzz and soak profiles
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m soak --timeout 3600
