@@ -50,7 +50,6 @@ _CHANGING = defaultdict(
     version=re.compile(r"\b\d+\.\d+\.\d+\b"),
 )
 """By command, what is new each time, or belongs to what is installed."""
-_METRIC = re.compile(r"^(?P<name>\w+(?:\{[^}]*\})?) \S+$", re.MULTILINE)
 
 
 def leaf_commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -102,8 +101,8 @@ def ask_routes(served: Served) -> Iterator[tuple[str, str]]:
             continue  # they have snapshots of their own
         status, text = request(served, route, "admin")
         if route.path == "/metrics":
-            # Only names: values count the requests and seconds of this process.
-            text = "\n".join(sorted({_METRIC.sub(r"\g<name>", line) for line in text.splitlines()}))
+            # Names and meanings only: which values and labels there are depends on what this process did before.
+            text = "\n".join(sorted(line for line in text.splitlines() if line.startswith("#")))
         body = json.dumps(route.body) if isinstance(route.body, dict) else ""
         yield f"{route.method} {route.url or route.path} {body}", f"{status}\n{_show(mask.plain(_document(text)))}"
 
