@@ -154,8 +154,8 @@ def list_stored_shapes() -> Iterator[tuple[str, str]]:
     catalog = load_schema(Source(SCHEMA, "schema.pg"))
     yield "catalog of a schema", _indented(encode_catalog(catalog))
     yield "fingerprint of a schema", fingerprint(catalog)
-    for type_ in (*catalog.nodes.values(), *catalog.edges.values()):
-        yield f"columns of {type_.name}", _columns(arrow_schema(type_))
+    yield from ((f"columns of {node.name}", _columns(arrow_schema(node))) for node in catalog.nodes.values())
+    yield from ((f"columns of {edge.name}", _columns(arrow_schema(edge))) for edge in catalog.edges.values())
     yield "columns of the audit of recoveries", _columns(audit.SCHEMA)
     yield "rows of main's manifest", _rows(manifest.head_rows(_main(), 7))
     yield "rows of a branch's manifest", _rows(manifest.head_rows(_branch(), 3))
