@@ -13,11 +13,12 @@ demo: setup ## a guided tour on 200,000 nodes and a million edges, each step wit
 test: lint ## everything that must hold before a change is merged
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not soak"
 
-lint: setup ## style, types, the import rule
+lint: setup ## style, types, the import rule, the dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --num-workers auto
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/deptry src
 
 bench: setup-bench ## measured numbers, on this machine, now, with peers in the same run
 	@LANCE_LOG=error $(PEERS)/bin/python bench/startup.py
