@@ -10,6 +10,10 @@ PEERS := .venv-bench
 demo: setup ## a guided tour on 200,000 nodes and a million edges, each step with the command to do it yourself
 	@LANCE_LOG=error $(BIN)/omnigraph demo
 
+# 150 seconds of a core for these tests, measured directory by directory; tests/engine and tests/ops alone take longer.
+check: lint ## the daily fast lane: lint, types, languages, schemas, queries, contracts, text cases; under 3 minutes
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(addprefix tests/,base config lang schema query corpus contracts)
+
 test: lint ## everything that must hold before a change is merged
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not soak"
 
