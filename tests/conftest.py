@@ -49,6 +49,7 @@ BY_FILE = (
     "tests/contracts/test_budgets.py",
     "tests/contracts/test_doors.py",
     "tests/contracts/test_imports.py",
+    "tests/contracts/test_vocabulary.py",
     "tests/corpus/test_same_plan.py",
     "tests/demo/",
     "tests/engine/test_search_ranking.py",
