@@ -5,19 +5,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-bench
 
-.PHONY: demo test lint bench soak fmt docs dist lock clean setup setup-bench
+.PHONY: demo test check lint bench snapshots soak fmt docs dist lock clean setup setup-bench
 
 demo: setup ## a guided tour on 200,000 nodes and a million edges, each step with the command to do it yourself
 	@LANCE_LOG=error $(BIN)/omnigraph demo
 
+# 150 seconds of a core for these tests, measured directory by directory; tests/engine and tests/ops alone take longer.
+check: lint ## the daily fast lane: lint, types, languages, schemas, queries, contracts, text cases; under 3 minutes
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(addprefix tests/,base config lang schema query corpus contracts)
+
 test: lint ## everything that must hold before a change is merged
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m "not soak"
 
-lint: setup ## style, types, the import rule
+lint: setup ## style, types, the import rule, the dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --num-workers auto
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/deptry src
 
 bench: setup-bench ## measured numbers, on this machine, now, with peers in the same run
 	@LANCE_LOG=error $(PEERS)/bin/python bench/startup.py
@@ -30,6 +35,9 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/branches.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_loads.py --full
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_reads.py
+
+snapshots: setup ## store what users and other programs see anew; review the difference
+	@$(BIN)/python -m pytest -q tests/contracts/test_snapshots.py --snapshot-update
 
 soak: setup ## the long fuzz and soak profiles
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m soak --timeout 3600

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it gives no types
 
+UPDATE = "--snapshot-update"
+
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
 
@@ -47,6 +49,7 @@ BY_FILE = (
     "tests/contracts/test_budgets.py",
     "tests/contracts/test_doors.py",
     "tests/contracts/test_imports.py",
+    "tests/contracts/test_vocabulary.py",
     "tests/corpus/test_same_plan.py",
     "tests/demo/",
     "tests/engine/test_search_ranking.py",
@@ -83,6 +86,11 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist gives no typ
         scope = self._split_scope(self.registered_collections[node][item_index])
         if all(scopes[scope].values()):
             del scopes[scope]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that stores what users see anew, see tests/contracts/test_snapshots.py."""
+    parser.addoption(UPDATE, action="store_true", help="store the texts of tests/contracts/snapshots again")
 
 
 @pytest.hookimpl(tryfirst=True)

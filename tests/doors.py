@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,37 @@ class Outcome:
     code: int
     answer: Any = None
     error: Any = None
+
+
+@dataclass
+class Mask:
+    """Replaces what two graphs of the same past don't share: ids, times, versions, sizes, places."""
+
+    places: Mapping[str, str]
+    """Texts to replace, in order, such as the directory of a test."""
+    known: dict[str, str] = field(default_factory=dict)
+    """Ids in the order in which they were met."""
+    dropped: frozenset[str] = frozenset()
+    """Fields of documents to leave out."""
+
+    def plain(self, value: Any) -> Any:
+        """Return a document, a text or its lines, masked."""
+        match value:
+            case bytes():
+                return [self.plain(line) for line in value.decode().splitlines()]
+            case str():
+                for place, name in self.places.items():
+                    value = value.replace(place, name)
+                value = _ULID.sub(lambda found: self.known.setdefault(found[0], f"id {len(self.known)}"), value)
+                value = _DIGEST.sub("DIGEST", value)
+                value = _SIZE.sub("SIZE", _NUMBER.sub("VERSION", _TIME.sub("TIME", value)))
+                return re.sub(" {2,}", "  ", value)
+            case dict():
+                return {name: self.plain(_size(name, one)) for name, one in value.items() if name not in self.dropped}
+            case list() | tuple():
+                return [self.plain(one) for one in value]
+            case _:
+                return value
 
 
 @dataclass
@@ -109,22 +140,8 @@ class Door:
         return Outcome(outcome.code, self._plain(outcome.answer), self._plain(outcome.error))
 
     def _plain(self, value: Any) -> Any:
-        """Without what two graphs of the same past don't share: ids, times, versions, places."""
-        match value:
-            case bytes():
-                return [self._plain(line) for line in value.decode().splitlines()]
-            case str():
-                value = value.replace(self._place, "PLACE").replace(str(self.home), "HOME")
-                value = _ULID.sub(lambda found: self.known.setdefault(found[0], f"id {len(self.known)}"), value)
-                value = _DIGEST.sub("DIGEST", value)
-                value = _SIZE.sub("SIZE", _NUMBER.sub("VERSION", _TIME.sub("TIME", value)))
-                return re.sub(" {2,}", "  ", value)
-            case dict():
-                return {name: self._plain(_size(name, one)) for name, one in value.items() if name != "uri"}
-            case list() | tuple():
-                return [self._plain(one) for one in value]
-            case _:
-                return value
+        mask = Mask({self._place: "PLACE", str(self.home): "HOME"}, self.known, frozenset({"uri"}))
+        return mask.plain(value)
 
     @property
     def _place(self) -> str:

@@ -90,6 +90,27 @@ def test_the_changelog_tells_of_this_release() -> None:
     assert f"## {omnigraph.__version__}" in changelog
 
 
+def implemented() -> dict[str, list[str]]:
+    """Return the files that the newcomer's table names, by what they implement."""
+    section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Where is … implemented?")[2]
+    rows = re.findall(r"^\| ([^|`]+) \| (`.+`) \|$", section.partition("\n## ")[0], re.MULTILINE)
+    return {what: re.findall(r"`([^`]+)`", files) for what, files in rows}
+
+
+def test_the_table_of_words_names_files_that_are_there() -> None:
+    table = implemented()
+
+    assert len(table) >= 20
+    assert [path for files in table.values() for path in files if not (ROOT / path).is_file()] == []
+
+
+def test_hooks_before_a_commit_fetch_nothing() -> None:
+    text = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+
+    assert re.findall(r"repo: (\S+)", text) == ["local"]
+    assert set(re.findall(r"language: (\S+)", text)) == {"system"}
+
+
 @pytest.mark.parametrize("name", [".ci/run", "tools/setup.sh", "tools/lock.sh"])
 def test_scripts_can_be_run(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)
