@@ -5,7 +5,6 @@ from omnigraph.storage.layout import version_note
 from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.store import Store
 
-
 LOOKS, WAIT_SECONDS = 4, 0.02
 """How often a note that is not whole is looked at: a writer at work makes it in some 20 µs, and the next much later."""
 
