@@ -13,12 +13,14 @@ import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.failure import EXIT_CODES
 from omnigraph.cli.main import main
+from omnigraph.clock import SystemClock
 from omnigraph.engine.checking.lookups import check_lookups
 from omnigraph.engine.checking.rows import check_rows as read_rows
 from omnigraph.errors import Kind
 from omnigraph.ops import check_rows
 from omnigraph.ops.check import CheckProgress, CheckResult
 from omnigraph.ops.findings import Finding
+from omnigraph.runtime import Runtime
 from omnigraph.storage import verification
 from omnigraph.storage.checksums import checksum_file
 from omnigraph.storage.dataset import Table
@@ -303,3 +305,21 @@ def test_files_without_checksums_are_counted(tmp_path: Path) -> None:
 
     assert (found.findings, found.verified) == ((), 0)
     assert found.unrecorded > 10
+
+
+def test_a_note_that_is_being_written_is_no_damage(root: Path) -> None:
+    note = root / "__manifest" / "newest_version"
+    whole = note.read_bytes()
+    note.write_bytes(whole[:0])
+
+    class Writing(SystemClock):
+        """While somebody waits, the writer goes on."""
+
+        def sleep(self, seconds: float) -> None:
+            """Finish the note."""
+            del seconds
+            note.write_bytes(whole)
+
+    found = og.check_graph(str(root), deep=True, runtime=Runtime(options=FAST, clock=Writing()))
+
+    assert found.findings == ()

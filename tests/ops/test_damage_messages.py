@@ -1,6 +1,7 @@
 """An error of damage says which table and file, who needs it, what still works and what to do."""
 
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.main import main
+from omnigraph.commit.manifest import ManifestCorruptError
 from omnigraph.errors import Kind
 from omnigraph.graph.face import Graph
 from omnigraph.storage.layout import version_key
@@ -272,3 +274,20 @@ def test_without_checksums_a_load_over_a_damaged_index_is_no_bug(unrecorded: og.
 
     assert files
     assert caught.value.kind is Kind.CORRUPT
+
+
+def test_a_manifest_of_another_branch_is_not_read_in_place_of_ones_own(tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), harm.SCHEMA, runtime=runtime())
+    graph.branches.create("side")
+    graph.load(harm.people("a"), mode="append", branch="side")
+    (side,) = (tmp_path / "g" / "__branches").iterdir()
+    shutil.rmtree(side)
+    shutil.copytree(tmp_path / "g" / "__manifest", side)
+
+    again = og.open_graph(str(tmp_path / "g"), runtime=runtime())
+
+    with pytest.raises(ManifestCorruptError, match="it is that of `main`"):
+        again.query("query q() { match { $p: P } return { count($p) as n } }", branch="side")
+    with pytest.raises(ManifestCorruptError, match="it is that of `main`"):
+        again.load(harm.people("b"), mode="append", branch="side")
+    assert again.query("query q() { match { $p: P } return { count($p) as n } }").rows() == [{"n": 0}]

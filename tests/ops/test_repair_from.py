@@ -8,6 +8,7 @@ import pytest
 
 import damaging as harm
 import omnigraph as og
+from earlier_release import without_checksums
 from omnigraph.cli.main import main
 from omnigraph.errors import Kind
 from omnigraph.ops.clone import NestedPlacesError
@@ -246,3 +247,39 @@ def test_a_link_in_the_copy_is_refused(whole: og.Graph, tmp_path: Path) -> None:
         put_back(root, copy)
 
     assert caught.value.code == "foreign_file"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph of an earlier release, whose checksums were recorded in lists since."""
+    root = tmp_path_factory.mktemp("recorded") / "g"
+    with without_checksums():
+        harm.made(root).close()
+    assert og.check_graph(str(root), record=True, runtime=runtime()).recorded
+    return root
+
+
+def any_index_file(root: Path) -> Path:
+    """A file of an index that main shows."""
+    return next(path for path in sorted(root.glob("nodes/*/_indices/*/*")) if path.stat().st_size > 100)
+
+
+@pytest.mark.parametrize("find", [harm.data_file, any_index_file])
+def test_a_file_of_a_list_is_fetched_only_if_the_copy_has_the_recorded_one(
+    recorded: Path, tmp_path: Path, find: Callable[[Path], Path]
+) -> None:
+    shutil.copytree(recorded, tmp_path / "g")
+    shutil.copytree(recorded, tmp_path / "copy")
+    damaged = find(tmp_path / "g")
+    flip(damaged)
+    before = contents(tmp_path / "g")
+    flip(tmp_path / "copy" / damaged.relative_to(tmp_path / "g"), at=0.3)
+
+    refused = put_back(tmp_path / "g", tmp_path / "copy")
+    after = contents(tmp_path / "g")
+    fetched = put_back(tmp_path / "g", recorded)
+
+    assert [one.outcome for one in refused] == [Outcome.REFUSED]
+    assert after == before
+    assert [one.outcome for one in fetched] == [Outcome.PUBLISHED]
+    assert contents(tmp_path / "g") == contents(recorded)

@@ -11,7 +11,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
+from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Fragment, Table
 from omnigraph.storage.index_staging import stage_index
 from omnigraph.storage.lookup import existing
 from omnigraph.storage.rewriting import carried, stage_rewrite
@@ -274,3 +274,24 @@ def test_any_text_is_found_as_a_key(key: str, table: Table) -> None:
     found = Table(table.handles, table.path, version).matching("id", [key], ["id", "v"])
 
     assert found.to_pylist() == [{"id": key, "v": 7}]
+
+
+def test_an_upsert_that_replaces_nothing_costs_nothing_by_fragments(
+    world: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described: list[Table] = []
+    fragments = Table.fragments
+
+    def watch(table: Table) -> tuple[Fragment, ...]:
+        described.append(table)
+        return fragments(table)
+
+    monkeypatch.setattr(Table, "fragments", watch)
+
+    table = world.tables(world.snapshot()).table("node:A")
+    table.scan(["id"], "id = 'a'")  # small files are verified by the first read of a version
+    described.clear()
+    staged = stage_upsert(Table(table.handles, table.path, table.version), rows({"new": 1}))
+
+    assert staged.taken_rows == 0
+    assert described == []

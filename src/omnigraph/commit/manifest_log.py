@@ -312,6 +312,8 @@ class ManifestLog:
             manifest = read_head(table)
         except (DamagedError, ManifestCorruptError) as error:
             raise _blame_version(table, error) from error
+        if manifest.branch != self.branch:
+            raise ManifestCorruptError(f"it is that of `{manifest.branch}`, and not of `{self.branch}`", self.path)
         return self._hold(table, manifest)
 
     def _hold(self, table: SwapTable, manifest: Manifest) -> Head:

@@ -24,7 +24,7 @@ from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SC
 from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
 from omnigraph.storage.store import Store
 from omnigraph.storage.swap_errors import DamagedError
-from omnigraph.storage.version_notes import read_note
+from omnigraph.storage.version_notes import is_note_damaged
 
 _CODES = {
     ManifestFaultKind.MISSING: "branch_manifest_missing",
@@ -278,7 +278,7 @@ def _check_beside(store: Store, look: ManifestLook, head: Head) -> Iterator[Find
             reason = f"it is {error.what}"
         faults += [("key_run_damaged", key, f"idempotency keys of `{look.branch}`: {reason}")] if reason else []
     note = version_note(look.path)
-    if store.objects.info(note) is not None and not read_note(store, look.path)[0]:
+    if is_note_damaged(store, look.path):
         faults.append(("note_damaged", note, f"the note of `{look.branch}`: it does not match its checksum"))
     for code, place, message in faults:
         yield Finding(code=code, thing=look.branch, place=place, message=message, branches=(look.branch,))

@@ -6,7 +6,7 @@ was damaged, bit for bit. What one file names is only known once it can be read,
 versions of tables, their files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -14,7 +14,14 @@ from omnigraph.commit.branches import Branches
 from omnigraph.commit.collection import gathered
 from omnigraph.commit.damage import ManifestFaultKind, look_at, own_commits
 from omnigraph.commit.key_index import KEY_BYTES
-from omnigraph.commit.manifest_log import Head, NotAGraphError, decode_sealed, open_version, read_head
+from omnigraph.commit.manifest_log import (
+    Head,
+    NotAGraphError,
+    decode_sealed,
+    expect_pins,
+    open_version,
+    read_head,
+)
 from omnigraph.commit.records import MAIN, Pin
 from omnigraph.commit.retention import Policy
 from omnigraph.errors import Kind, OmnigraphError
@@ -22,6 +29,7 @@ from omnigraph.ops.check import anew
 from omnigraph.ops.clone import check_apart
 from omnigraph.ops.repair_result import FileRepair, Outcome
 from omnigraph.ops.session import Session
+from omnigraph.storage.checksum_lists import FileSum
 from omnigraph.storage.checksums import (
     blob_checksum,
     checksum_directory,
@@ -32,7 +40,7 @@ from omnigraph.storage.checksums import (
     uuid_checksum,
 )
 from omnigraph.storage.dataset import Table, find_index_mismatches, find_row_mismatches
-from omnigraph.storage.fetching import Fetcher, Verification, fetching, verify_size
+from omnigraph.storage.fetching import DIFFERENT, Fetcher, Verification, fetching, verify_size
 from omnigraph.storage.handles import Handles
 from omnigraph.storage.inspection import (
     Decoded,
@@ -290,9 +298,12 @@ class _Round:
     def _list_pins(self, heads: dict[str, Head]) -> Iterator[Pin]:
         """Return every version of a table that a kept state has, once, with what is recorded of its file."""
         pins = {(pin.path, pin.version): pin for head in heads.values() for pin in head.snapshot.pins.values()}
+        expect_pins(self.session.store, pins.values())
         yield from pins.values()
         try:
             journals = gathered(Branches(self.session.log), heads[MANIFEST], (), _ALL, {}, {})
+            for path, names in journals.lists().items():
+                self.session.store.verifier.lists.expect(path, names)
             wanted = {(path, version) for path, versions in journals.versions().items() for version in versions}
             for line in journals.lines.values():
                 for commit in line.commits():
@@ -353,8 +364,14 @@ class _Round:
 
     def _fetch_part(self, pin: Pin, place: str, reason: str) -> None:
         """Fetch one file that a version names, or all of an index, or the blobs beside a data file."""
-        name = place.rpartition("/")[2]
-        if "/_indices/" in place:
+        name, lists = place.rpartition("/")[2], self.session.store.verifier.lists
+        listed = lists.find(place)
+        if listed is not None:
+            self._fetch(place, pin.table_key, reason, _of_listed({"": listed}))
+        elif below := lists.below(place):
+            verify = _of_listed({key.removeprefix(place): one for key, one in below})
+            self._fetch(place, pin.table_key, reason, verify, is_directory=True)
+        elif "/_indices/" in place:
             verify = _of_directory(uuid_checksum(name))
             self._fetch(place, pin.table_key, reason, verify, is_directory=True)
         elif "/_deletions/" in place:
@@ -373,7 +390,10 @@ class _Round:
         return next((file.file_size_bytes for file in files if str(file.path) == name), None)
 
     def _of_version(self, pin: Pin) -> Verification:
-        """Verify the file of a table's version by its pin; where that records nothing, the copy must read it."""
+        """Verify the file of a table's version by its pin, or a list; where none records it, the copy must read it."""
+        listed = self.session.store.verifier.lists.find(version_key(pin.path, pin.version))
+        if pin.sum is None and listed is not None:
+            return _of_listed({"": listed})
 
         def verify(copied: str) -> str | None:
             if pin.sum is not None:
@@ -405,8 +425,21 @@ def _of_directory(recorded: int | None) -> Verification:
     return lambda copied: None if recorded is None else _differs(checksum_directory(copied)[1], recorded)
 
 
+def _of_listed(listed: Mapping[str, FileSum]) -> Verification:
+    """Verify a file, or the files of a directory, by what lists say of them; by the rest of their names."""
+
+    def verify(copied: str) -> str | None:
+        try:
+            is_whole = all(FileSum(*checksum_file(f"{copied}{rest}")) == one for rest, one in listed.items())
+        except FileNotFoundError:
+            is_whole = False
+        return None if is_whole else DIFFERENT
+
+    return verify
+
+
 def _differs(found: int, recorded: int) -> str | None:
-    return None if is_same(found, recorded) else "the copy does not match its checksum either"
+    return None if is_same(found, recorded) else DIFFERENT
 
 
 def _find_size_fault(found: int | None, expected: int | None) -> str | None:

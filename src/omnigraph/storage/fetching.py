@@ -25,11 +25,13 @@ from omnigraph.storage.objects import (
 )
 from omnigraph.storage.s3_objects import PART_BYTES
 from omnigraph.storage.store import Store
+from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.telemetry import Telemetry
 
 Verification = Callable[[str], str | None]
 """Takes the local path of a copy, a file or a directory; returns why it is not the right one, None when it is."""
 _ABSENT = "the copy has none either"
+DIFFERENT = "the copy does not match its checksum either"
 _ALIKE = "it is the same in the copy"
 _MOVED = "another process has replaced it meanwhile"
 _OPERATION = "repair"
@@ -76,6 +78,8 @@ class Fetcher:
                 trouble = self._place(there, {one: sizes[one] for one in different})
         except ObjectMissingError:
             return Fetched(nbytes, _ABSENT)
+        except DamagedError:
+            return Fetched(nbytes, DIFFERENT)
         finally:
             for one in sizes:
                 self._spool.objects.delete(one)

@@ -5,14 +5,39 @@ from omnigraph.storage.layout import version_note
 from omnigraph.storage.objects import ObjectMissingError
 from omnigraph.storage.store import Store
 
+LOOKS, WAIT_SECONDS = 4, 0.02
+"""How often a note that is not whole is looked at: a writer at work makes it in some 20 µs, and the next much later."""
+
 
 def read_note(store: Store, path: str) -> tuple[int, str]:
     """Return the version and the checksum that are noted; version 0 when there is no note, or it is damaged."""
     if store.local is None:
         return 0, ""
     try:
-        note = bytes(store.local.get_derived(version_note(path))).decode("ascii")
-    except (ObjectMissingError, UnicodeDecodeError):
+        return _decode(bytes(store.local.get_derived(version_note(path))))
+    except ObjectMissingError:
+        return 0, ""
+
+
+def is_note_damaged(store: Store, path: str) -> bool:
+    """Return whether there is a note that is not whole, and stays so: a writer may just be writing one."""
+    for left in reversed(range(LOOKS)):
+        try:
+            is_whole = store.local is None or _decode(bytes(store.local.get_derived(version_note(path))))[0] > 0
+        except ObjectMissingError:
+            return False
+        if is_whole:
+            return False
+        if left:
+            store.runtime.clock.sleep(WAIT_SECONDS)
+    return True
+
+
+def _decode(data: bytes) -> tuple[int, str]:
+    """Return what a note says; version 0 when it is damaged."""
+    try:
+        note = data.decode("ascii")
+    except UnicodeDecodeError:
         return 0, ""
     text, _, own = note.rpartition(" ")
     number, _, recorded = text.partition(" ")
