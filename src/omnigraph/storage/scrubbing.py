@@ -100,8 +100,9 @@ def scan_file(store: Store, file: StoredFile) -> Scan:
     """
     if store.local is None or file.checksum is None:
         return _compare_size(store, file)
-    path, follow = store.uri(file.key), store.runtime.options.follow_links
+    follow = store.runtime.options.follow_links
     try:
+        path = store.verifier.locate(file.key)
         if file.is_directory:
             parts: list[tuple[str, int, int]] = []
             for name in list_names(path):

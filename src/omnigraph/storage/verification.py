@@ -8,7 +8,9 @@ Names of files carry checksums, or lists that pins name hold them. A list that i
 keeps nobody from reading them.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -30,6 +32,7 @@ MAX_VERSIONS = 16_384
 MAX_FILES = 65_536
 """So many versions and files are remembered, about 15 MB in all. What is forgotten is compared again, or, of a version
 that nobody has asked for since, not at all."""
+_TABLE_DEPTH = 3
 MISMATCH = "it does not match its checksum"
 
 
@@ -62,6 +65,8 @@ class Verifier:
     ) -> None:
         """Take how a key becomes a path; None on an object store, where `files` are read and names carry nothing."""
         self._locate, self._follow, self._files = locate, follow_links, files
+        self._plain: set[str] = set()
+        """Directories that are no links."""
         self.is_eager = level is Verify.ALWAYS
         self._expected: dict[tuple[str, int], Expected] = {}
         self._matched: dict[str, None] = {}
@@ -72,6 +77,24 @@ class Verifier:
     def is_verifying_reads(self) -> bool:
         """Whether ordinary reads compare small files: on an object store that takes requests, unless it is wanted."""
         return self._locate is not None or self.is_eager
+
+    def locate(self, key: str) -> str:
+        """Return the path of a file, whose directories below the root are no links unless the settings allow them.
+
+        Raises:
+            FileNotFoundError: One is: nothing is read through it.
+        """
+        assert self._locate is not None  # noqa: S101 - asked on this machine only
+        parts = [] if self._follow else key.split("/")[:-1]
+        for depth in range(1, len(parts) + 1):
+            above = "/".join(parts[:depth])
+            if above in self._plain:
+                continue
+            if stat.S_ISLNK(os.lstat(self._locate(above)).st_mode):
+                raise FileNotFoundError(errno.ENOENT, "a link is not followed", above)
+            if depth <= _TABLE_DEPTH:  # those below, of blobs and indexes, may be many
+                self._plain.add(above)
+        return self._locate(key)
 
     def expect(self, path: str, version: int, checksum: str | None, rows: int) -> None:
         """Remember what a pin records of a version; a later pin without a checksum does not take one away."""
@@ -119,7 +142,7 @@ class Verifier:
         if self._locate is None:
             return None
         key = version_key(path, version)
-        found = checksum_file(self._locate(key), follow_links=self._follow)[1]
+        found = checksum_file(self.locate(key), follow_links=self._follow)[1]
         self.trust([key])
         return f"{found:016x}"
 
@@ -158,7 +181,7 @@ class Verifier:
         if self._locate is None or blob_checksum(name) is None:
             return sum(one.size for _, one in self.lists.below(key))
         try:
-            with os.scandir(self._locate(key)) as entries:
+            with os.scandir(self.locate(key)) as entries:
                 return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
         except FileNotFoundError:
             return 0
@@ -170,7 +193,7 @@ class Verifier:
             OSError: It can't be read, or is not there.
         """
         if self._locate is not None:
-            return FileSum(*checksum_file(self._locate(key), follow_links=self._follow))
+            return FileSum(*checksum_file(self.locate(key), follow_links=self._follow))
         if self._files is None:
             raise FileNotFoundError(key)
         return FileSum(*self._files.checksum(key))
@@ -194,7 +217,7 @@ class Verifier:
     def _has(self, key: str, recorded: int, *, is_directory: bool) -> bool:
         """Return whether a file, or all files of a directory, have a checksum."""
         if is_directory and self._locate is not None:
-            return is_same(checksum_directory(self._locate(key), follow_links=self._follow)[1], recorded)
+            return is_same(checksum_directory(self.locate(key), follow_links=self._follow)[1], recorded)
         return is_same(self.checksum_file(key).checksum, recorded)
 
     def _compare_listed(self, key: str) -> tuple[bool, str | None]:
