@@ -24,7 +24,7 @@ import pyarrow as pa
 import omnigraph as og
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from omnigraph.storage.dataset import io_counts
+from omnigraph.storage.lance_table import io_counts
 from omnigraph.telemetry import bytes_text
 
 SIZES = ((3, 1_000), (3, 1_000_000), (217, 1_000))

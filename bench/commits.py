@@ -23,7 +23,7 @@ from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
 from s3_server import fresh_uri, s3_server

@@ -22,7 +22,7 @@ from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
 from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.codec import decode_catalog, encode_catalog
+from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog
 from omnigraph.schema.identity import assign_identities
 
 QUERIES = Path(__file__).parent / "queries"

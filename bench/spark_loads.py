@@ -42,8 +42,8 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from omnigraph.spark.job import SparkLoading, reader
-from omnigraph.spark.session import session as spark_session
+from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.session.spark_session import session as spark_session
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

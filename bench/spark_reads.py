@@ -32,8 +32,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 import omnigraph as og
-from omnigraph.spark.graph import SparkGraph
-from omnigraph.spark.session import session
+from omnigraph.spark.session.spark_session import session
+from omnigraph.spark.spark_graph import SparkGraph
 
 SCHEMA = """
 node Person {

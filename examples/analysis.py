@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 import omnigraph as og
-from omnigraph.demo.made_up import SMALL, MadeUp
+from omnigraph.demo.synthetic_data import SMALL, MadeUp
 
 place = tempfile.TemporaryDirectory(prefix="omnigraph-analysis-")  # it goes with the process
 made = MadeUp(SMALL).tables()

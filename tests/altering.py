@@ -10,9 +10,9 @@ import lance
 import msgspec
 import pyarrow as pa
 
-from omnigraph.commit.manifest import SCHEMA as MANIFEST_SCHEMA
-from omnigraph.commit.manifest import digest_rows
-from omnigraph.commit.records import Integrity
+from omnigraph.commit.manifest_codec import SCHEMA as MANIFEST_SCHEMA
+from omnigraph.commit.manifest_codec import digest_rows
+from omnigraph.commit.manifest_types import Integrity
 from omnigraph.storage.layout import MANIFEST
 
 Metadata = dict[str, Any]

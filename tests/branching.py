@@ -3,7 +3,7 @@
 from omnigraph.ops.branch import create_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import rows, state
 
 

@@ -12,7 +12,7 @@ import lance
 
 import omnigraph as og
 from omnigraph.clock import SystemClock
-from omnigraph.commit.records import Snapshot
+from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.lang.source import Source
 from omnigraph.ops.cleanup import CleanupCall, CleanupResult, cleanup
 from omnigraph.ops.create import create

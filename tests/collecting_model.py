@@ -26,21 +26,21 @@ from collecting import (
     pass_time,
     small_world,
 )
-from omnigraph.commit.ancestry import Ancestry, Tip
 from omnigraph.commit.lineage import merge_bases
-from omnigraph.commit.records import Commit
-from omnigraph.commit.refs import at_commit
+from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.merge_base import Ancestry, Tip
+from omnigraph.commit.time_travel import at_commit
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.merge_result import Strategy
 from omnigraph.ops.open import open_session
 from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize_table import UpkeepCall
+from omnigraph.ops.revision import state_of
 from omnigraph.ops.session import Session
-from omnigraph.ops.states import state_of
-from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.ops.tag import create_tag, delete_tag
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from upkeep_calls import AtPoint, eager
 from worlds import FAST

@@ -21,7 +21,7 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.options import Traversal
 from omnigraph.query.bind import bind_file
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.misfit import Misfit

@@ -11,13 +11,13 @@ from corpus_format import Case, Finding
 from corpus_reading import failure_of_answers, schema_of_graph
 from corpus_writing import LoadEngine, failure_of_writes, local_engine
 from omnigraph.errors import OmnigraphError
+from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
 from omnigraph.lang.diagnostics import Diagnostic, in_order
-from omnigraph.lang.format import format_source
+from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language
 from omnigraph.lang.printer import print_queries, print_schema
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
-from omnigraph.lang.render import diagnostic_json, render_text
 from omnigraph.lang.schema_ast import SchemaFile
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
@@ -28,12 +28,12 @@ from omnigraph.query.params import check_params
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.codec import decode_catalog, encode_catalog
-from omnigraph.schema.diff import plan_migration
+from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.lint import lint_schema
+from omnigraph.schema.migration_planner import plan_migration
+from omnigraph.schema.migration_steps import Step, StepKind
 from omnigraph.schema.step_details import rule_text
-from omnigraph.schema.steps import Step, StepKind
 
 SCHEMAS = Path(__file__).parent / "corpus" / "schemas"
 

@@ -13,7 +13,7 @@ from typing import Any
 import omnigraph as og
 from damage_files import NOBODY, GraphFile
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.findings import Finding, Severity
+from omnigraph.ops.check_findings import Finding, Severity
 from omnigraph.options import Options
 from omnigraph.storage.layout import AUDIT, RECOVERY, VERSION_NOTE
 from read_thresholds import as_if_large

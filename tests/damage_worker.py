@@ -152,7 +152,7 @@ def _serve(pristine: Path, scratch: Path, settings: dict[str, Any]) -> None:
     from damage_files import list_files
     from damage_verbs import World, run_verb
     from omnigraph.options import Verify
-    from omnigraph.storage import dataset
+    from omnigraph.storage import lance_table
     from omnigraph.storage.verification import SMALL_BYTES
     from rich_graph import OPTIONS
 
@@ -160,7 +160,7 @@ def _serve(pristine: Path, scratch: Path, settings: dict[str, Any]) -> None:
     os.dup2(2, 1)  # what libraries print is no answer
     base = scratch / "base"
     shutil.copytree(pristine, base)
-    patch.object(dataset, "SMALL_BYTES", settings.get("small_bytes", SMALL_BYTES)).start()
+    patch.object(lance_table, "SMALL_BYTES", settings.get("small_bytes", SMALL_BYTES)).start()
     options = replace(OPTIONS, verify=Verify(settings.get("verify", OPTIONS.verify.value)))
     world = World(base, scratch, list_files(base), options)
     files = {file.place: file for file in world.files}

@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.commit.manifest import SCHEMA as MANIFEST_SCHEMA
-from omnigraph.ops.findings import Severity
+from omnigraph.commit.manifest_codec import SCHEMA as MANIFEST_SCHEMA
+from omnigraph.ops.check_findings import Severity
 from omnigraph.storage.layout import MANIFEST, SCHEMA_COPY, detached_file, version_file, version_number
 from upkeep_calls import opened, optimized
 from worlds import runtime

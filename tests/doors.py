@@ -15,7 +15,7 @@ from typing import Any
 
 import omnigraph as og
 from door_calls import FILES, PEOPLE, SCHEMA, Call
-from omnigraph.cli.failure import EXIT_CODES, _document
+from omnigraph.cli.exit_codes import EXIT_CODES, _document
 from omnigraph.cli.main import main
 from omnigraph.config.server import HostedGraph, Limits, ServerConfig
 from omnigraph.errors import OmnigraphError

@@ -6,16 +6,16 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from omnigraph.commit import manifest, manifest_log
-from omnigraph.commit.records import Manifest
-from omnigraph.storage import stamping, swap
+from omnigraph.commit import manifest_codec, manifest_log
+from omnigraph.commit.manifest_types import Manifest
+from omnigraph.storage import cas_table, stamping
 from omnigraph.storage.verification import Verifier
 
 
 @contextmanager
 def without_checksums() -> Iterator[None]:
     """Let what is written inside of the block record no checksum at all."""
-    head_rows = manifest.head_rows
+    head_rows = manifest_codec.head_rows
 
     def plain_rows(state: Manifest, version: int) -> pa.Table:
         rows = head_rows(state, version)
@@ -27,6 +27,6 @@ def without_checksums() -> Iterator[None]:
         patch.object(stamping, "mark_uuid", lambda text, _found: text),
         patch.object(Verifier, "checksum_version", lambda *_: None),
         patch.object(manifest_log, "head_rows", plain_rows),
-        patch.object(swap, "write_note", lambda *_: None),
+        patch.object(cas_table, "write_note", lambda *_: None),
     ):
         yield

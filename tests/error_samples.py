@@ -2,7 +2,7 @@
 
 import inspect
 
-from omnigraph.engine.bulk.refusals import LoadError, Problem
+from omnigraph.engine.bulk.load_errors import LoadError, Problem
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
 from omnigraph.engine.writing.violations import ConstraintError, ConstraintViolation
 from omnigraph.errors import OmnigraphError, QueryAmbiguousError
@@ -11,7 +11,7 @@ from omnigraph.lang.source import Source, Span
 from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
 from omnigraph.ops.schema_apply import SchemaDropsDataError, SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.query.params import ParameterError, ParameterProblem
-from omnigraph.schema.steps import Step, StepKind
+from omnigraph.schema.migration_steps import Step, StepKind
 
 SOURCE = Source("nod Person {}", "a.pg")
 PROBLEM = Problem(

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 import omnigraph as og
 from omnigraph.config.server import HostedGraph, Limits, ServerConfig
 from omnigraph.errors import OmnigraphError
-from omnigraph.server.app import make_app
+from omnigraph.server.http.app import make_app
 from omnigraph.server.service import Service
 from worlds import runtime
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from omnigraph.engine.operators.neighbours import Neighbours, joined
-from omnigraph.engine.tables.adjacency import adjacency, collapsed
+from omnigraph.engine.operators.neighbour_lists import Neighbours, joined
+from omnigraph.engine.tables.csr import adjacency, collapsed
 
 Pair = tuple[int, int]
 

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.output.finish import Answer, finish
-from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.reading import Reading
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.output.result_pipeline import Answer, finish
+from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.query_budget import Budget
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog

@@ -16,9 +16,9 @@ from omnigraph.commit.publisher import publish
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.session import Session
-from omnigraph.ops.table_upkeep import UpkeepCall
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType

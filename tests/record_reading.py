@@ -4,8 +4,8 @@ import io
 
 import pyarrow as pa
 
+from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.decoding.records import read_graph_records
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.schema.catalog import Catalog
 from schema_making import accepted

@@ -40,7 +40,7 @@ from omnigraph.query.expr import (
     TextMatch,
     variables,
 )
-from omnigraph.query.ir import Direction, Hop, Pattern, ReadQuery
+from omnigraph.query.logical_plan import Direction, Hop, Pattern, ReadQuery
 from omnigraph.schema.types import Scalar
 from reference_search import cosine_distance, fuses, relevances, text_matches
 

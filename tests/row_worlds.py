@@ -10,14 +10,14 @@ import pyarrow as pa
 from omnigraph.clock import SystemClock
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.tables.read_cache import ReadCache
-from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.tables.table_reader import TableRows
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.storage.index_staging import stage_index

@@ -16,14 +16,14 @@ import pyarrow as pa
 import Stemmer
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.reading import Reading
-from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.tables.graph_cache import ReadCache
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source, Span
 from omnigraph.ops.create import create
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.query.expr import Bm25, Const, Nearest, ParamRef, Prop, Rrf, TextMatch, TextMode
 from omnigraph.schema.types import Scalar, VectorOf

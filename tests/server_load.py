@@ -17,7 +17,7 @@ from pathlib import Path
 
 import omnigraph as og
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.server.client_http import ServerUnreachableError
+from omnigraph.server.client.http_transport import ServerUnreachableError
 from server_process import Process
 from serving import TOKENS
 

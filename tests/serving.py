@@ -11,7 +11,7 @@ from omnigraph.config.server import HostedGraph, Limits, ServerConfig
 from omnigraph.config.tokens import token_entry
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.server.app import make_app
+from omnigraph.server.http.app import make_app
 from omnigraph.server.service import Service
 from worlds import FAST
 

@@ -19,12 +19,10 @@ import errors_reference
 import omnigraph
 from door_calls import SCHEMA
 from error_samples import sample
-from omnigraph.cli.failure import EXIT_CODES
-from omnigraph.commit import audit, digests, manifest
+from omnigraph.cli.exit_codes import EXIT_CODES
+from omnigraph.commit import digests, manifest_codec, recovery_log
 from omnigraph.commit.checked_json import encode_checked
-from omnigraph.commit.dropped import Purge
-from omnigraph.commit.notes import Note
-from omnigraph.commit.records import (
+from omnigraph.commit.manifest_types import (
     BranchRecord,
     Commit,
     Floor,
@@ -39,17 +37,19 @@ from omnigraph.commit.records import (
     TableRecord,
     TagRecord,
 )
+from omnigraph.commit.purges import Purge
 from omnigraph.commit.sidecar import Origin, Sidecar
+from omnigraph.commit.task_journal import Note
 from omnigraph.config.server import ServerConfig
 from omnigraph.errors import OmnigraphError
 from omnigraph.faults import POINTS
 from omnigraph.lang.source import Source
-from omnigraph.ops.findings import CODES
+from omnigraph.ops.check_findings import CODES
 from omnigraph.options import Options
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import arrow_schema
-from omnigraph.schema.codec import encode_catalog, fingerprint
-from omnigraph.server.wire_errors import status_of
+from omnigraph.schema.catalog_codec import encode_catalog, fingerprint
+from omnigraph.server.http.error_responses import status_of
 from omnigraph.storage import layout
 
 ROOT = Path(__file__).parents[1]
@@ -150,15 +150,15 @@ def _fields(value: object, prefix: str = "") -> Iterator[str]:
 
 def list_stored_shapes() -> Iterator[tuple[str, str]]:
     """Yield what files of a graph hold: columns, a manifest's rows, an operation's objects, names below the root."""
-    yield "columns of a manifest", _columns(manifest.SCHEMA)
+    yield "columns of a manifest", _columns(manifest_codec.SCHEMA)
     catalog = load_schema(Source(SCHEMA, "schema.pg"))
     yield "catalog of a schema", _indented(encode_catalog(catalog))
     yield "fingerprint of a schema", fingerprint(catalog)
     yield from ((f"columns of {node.name}", _columns(arrow_schema(node))) for node in catalog.nodes.values())
     yield from ((f"columns of {edge.name}", _columns(arrow_schema(edge))) for edge in catalog.edges.values())
-    yield "columns of the audit of recoveries", _columns(audit.SCHEMA)
-    yield "rows of main's manifest", _rows(manifest.head_rows(_main(), 7))
-    yield "rows of a branch's manifest", _rows(manifest.head_rows(_branch(), 3))
+    yield "columns of the audit of recoveries", _columns(recovery_log.SCHEMA)
+    yield "rows of main's manifest", _rows(manifest_codec.head_rows(_main(), 7))
+    yield "rows of a branch's manifest", _rows(manifest_codec.head_rows(_branch(), 3))
     yield "a digest of a commit", f"{digests.compute_digest(_commit(), 'parent', _schema(4))}"
     yield "an operation's sidecar", _indented(encode_checked(_sidecar()))
     yield (

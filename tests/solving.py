@@ -9,20 +9,20 @@ from typing import Any
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.plan import PhysicalPlan
-from omnigraph.engine.planning.physical import plan_read
-from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.reading import Reading
-from omnigraph.engine.run import solve
-from omnigraph.engine.trace import Trace
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.executor import solve
+from omnigraph.engine.physical_plan import PhysicalPlan
+from omnigraph.engine.planning.planner import plan_read
+from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_profile import Trace
 from omnigraph.engine.view import View
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.ops.session import Session
 from omnigraph.options import Traversal
 from omnigraph.query.bind import bind_query
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog
 from read_seeding import append, new_graph

@@ -16,16 +16,16 @@ from unittest.mock import patch
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from omnigraph.engine.bulk.incoming import Batch
+from omnigraph.engine.bulk.load_batch import Batch
 from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, Progress, load
 from omnigraph.ops.optimize import OptimizeCall, optimize
-from omnigraph.ops.table_upkeep import UpkeepCall
-from omnigraph.spark.job import SparkLoading, reader
-from omnigraph.spark.merging import SparkMerge
-from omnigraph.spark.place import Place
-from omnigraph.spark.session import session
-from omnigraph.spark.upkeep import SparkHands
+from omnigraph.ops.optimize_table import UpkeepCall
+from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.load.load_merge import SparkMerge
+from omnigraph.spark.maintenance import SparkHands
+from omnigraph.spark.session.graph_location import Place
+from omnigraph.spark.session.spark_session import session
 from upkeep_calls import EAGER, opened
 from worlds import runtime
 

@@ -17,8 +17,8 @@ from crash.jobs import leftovers
 from mutating import run
 from omnigraph.commit.recovery import recover
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
-from omnigraph.spark.job import SparkLoading, reader
-from omnigraph.spark.load_jobs import LOCAL_BYTES, MERGED_HERE
+from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.load.load_jobs import LOCAL_BYTES, MERGED_HERE
 from worlds import CALM, FAST, runtime
 
 

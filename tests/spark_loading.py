@@ -13,7 +13,7 @@ import omnigraph as og
 from load_calls import Record, text_of
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, LoadResult, load
-from omnigraph.spark.job import SparkLoading, reader
+from omnigraph.spark.load.load_engine import SparkLoading, reader
 
 _MADE = re.compile(r'"id":"[0-9A-HJKMNP-TV-Z]{26}",')
 SMALL = SparkLoading(split_bytes=1500, read_here=0)

@@ -11,11 +11,11 @@ from typing import Any
 import omnigraph as og
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
 from omnigraph.ops.optimize import OptimizeCall, optimize
-from omnigraph.ops.table_upkeep import UpkeepCall
-from omnigraph.spark.job import SparkLoading, reader
-from omnigraph.spark.place import Place
-from omnigraph.spark.session import session
-from omnigraph.spark.upkeep import SparkHands
+from omnigraph.ops.optimize_table import UpkeepCall
+from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.maintenance import SparkHands
+from omnigraph.spark.session.graph_location import Place
+from omnigraph.spark.session.spark_session import session
 from upkeep_calls import EAGER, opened
 
 

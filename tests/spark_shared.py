@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from omnigraph.spark.session import session
+from omnigraph.spark.session.spark_session import session
 
 MASTER = "local[2,2]"
 """Two cores; a task that fails is tried once more."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
-from omnigraph.spark.session import session
-from omnigraph.spark.stream import Rows
+from omnigraph.spark.session.spark_session import session
+from omnigraph.spark.stream.structured_streaming import Rows
 
 SCHEMA = """
 node Person { name: String @key  seen: I32 }

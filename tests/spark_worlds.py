@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf

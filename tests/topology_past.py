@@ -5,11 +5,11 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.graph_cache import ReadCache
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.engine.view import View
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from row_worlds import EDGES, IDS, NODES, budget, live_rows, table_of, view_of, write
 
 Edges = dict[str, tuple[str, str]]

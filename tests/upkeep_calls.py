@@ -7,7 +7,7 @@ from pathlib import Path
 
 import omnigraph as og
 from omnigraph.ops.optimize import OptimizeResult
-from omnigraph.ops.table_upkeep import TableUpkeep
+from omnigraph.ops.optimize_table import TableUpkeep
 from omnigraph.options import Options, UpkeepOptions
 from omnigraph.runtime import Runtime
 from worlds import FAST

@@ -100,10 +100,10 @@ class Zygote:
 
 
 def _serve() -> None:
-    from omnigraph.graph import verbs
+    from omnigraph.graph import lazy_ops
 
-    for verb in verbs.__all__:
-        getattr(verbs, verb)  # imported here so that every child has it already
+    for verb in lazy_ops.__all__:
+        getattr(lazy_ops, verb)  # imported here so that every child has it already
     importlib.import_module("pandas")  # which pyarrow does with the first value of Python that a write hands to it
 
     pipes: dict[int, int] = {}

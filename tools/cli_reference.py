@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from omnigraph.cli.failure import EXIT_BROKEN_PIPE, EXIT_CODES, EXIT_INTERRUPTED
+from omnigraph.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_CODES, EXIT_INTERRUPTED
 from omnigraph.cli.main import cli
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import omnigraph
-from omnigraph.cli.failure import EXIT_CODES
+from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.errors import Kind, OmnigraphError
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "errors.md"

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from omnigraph.server.app import ROUTERS
-from omnigraph.server.openapi import EVERYWHERE, document
+from omnigraph.server.http.app import ROUTERS
+from omnigraph.server.http.openapi import EVERYWHERE, document
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "http.md"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import omnigraph as og
-from omnigraph.commit.records import Commit
+from omnigraph.commit.manifest_types import Commit
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "branches.svg"

@@ -12,13 +12,13 @@ from textwrap import dedent
 import omnigraph
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph.branches import GraphBranches
-from omnigraph.graph.face import Graph
+from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import HistoryVerbs
+from omnigraph.graph.maintenance import UpkeepVerbs
 from omnigraph.graph.tags import GraphTags
-from omnigraph.graph.upkeep import UpkeepVerbs
 from omnigraph.ops.algorithm_call import AlgorithmResult
 from omnigraph.ops.algorithm_verbs import Algorithms
-from omnigraph.spark.graph import SparkGraph
+from omnigraph.spark.spark_graph import SparkGraph
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "python.md"
 WIDTH = 110

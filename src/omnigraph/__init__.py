@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import Kind, OmnigraphError, ServerMissingError
 
 if TYPE_CHECKING:
-    from omnigraph.commit.ancestry import MergeBaseGoneError
+    from omnigraph.api import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
     from omnigraph.commit.branch_errors import (
         BadBranchNameError,
         BranchExistsError,
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
         BranchMissingError,
         BranchOutcomeUnknownError,
     )
-    from omnigraph.commit.claims import CloneBusyError
-    from omnigraph.commit.collected import SnapshotCollectedError
+    from omnigraph.commit.clone_lock import CloneBusyError
     from omnigraph.commit.conflict import ConflictError
-    from omnigraph.commit.dropped import DataDroppedError, MergeBaseDroppedError
-    from omnigraph.commit.floor import CommitCollectedError, TooSlowError
-    from omnigraph.commit.manifest import FormatRefusedError, ManifestCorruptError
+    from omnigraph.commit.gc_errors import SnapshotCollectedError
+    from omnigraph.commit.gc_horizon import CommitCollectedError, TooSlowError
+    from omnigraph.commit.idempotency import KeyReusedError
+    from omnigraph.commit.manifest_codec import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
+    from omnigraph.commit.manifest_types import Commit, Pin, PinChange, Snapshot
     from omnigraph.commit.marks import ManifestRolledBackError
-    from omnigraph.commit.records import Commit, Pin, PinChange, Snapshot
-    from omnigraph.commit.refs import CommitMissingError
-    from omnigraph.commit.repeats import KeyReusedError
+    from omnigraph.commit.merge_base import MergeBaseGoneError
+    from omnigraph.commit.purges import DataDroppedError, MergeBaseDroppedError
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError, TagMissingError, TagOutcomeUnknownError
+    from omnigraph.commit.time_travel import CommitMissingError
     from omnigraph.config.environment import BadVariableError
-    from omnigraph.config.opening import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
-    from omnigraph.engine.budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
-    from omnigraph.engine.bulk.incoming import LoadMode
-    from omnigraph.engine.bulk.refusals import LoadError
+    from omnigraph.engine.bulk.load_batch import LoadMode
+    from omnigraph.engine.bulk.load_errors import LoadError
     from omnigraph.engine.decoding.record_error import RecordError
-    from omnigraph.engine.output.grouping import AggregateOverflowError
+    from omnigraph.engine.output.aggregate import AggregateOverflowError
+    from omnigraph.engine.query_budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.result import LibraryMissingError, Result
     from omnigraph.engine.writing.violations import ConstraintError
     from omnigraph.errors import NotAMutationError, NotAReadError, QueryAmbiguousError, QueryMissingError
-    from omnigraph.graph.face import Graph
+    from omnigraph.graph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
-    from omnigraph.ops.arguments import BadArgumentError
+    from omnigraph.ops.argument_checks import BadArgumentError
     from omnigraph.ops.blob import BlobPropertyMissingError, RowMissingError
     from omnigraph.ops.branch import Branch
-    from omnigraph.ops.change_set import ChangeSet, ChangeUnreadableError
-    from omnigraph.ops.changes import ChangeFeed
+    from omnigraph.ops.change_feed import ChangeFeed
     from omnigraph.ops.check import CheckResult
     from omnigraph.ops.cleanup import CleanupResult
     from omnigraph.ops.clone import CloneResult, NestedPlacesError
+    from omnigraph.ops.commit_changes import ChangeSet, ChangeUnreadableError
     from omnigraph.ops.create import PlaceTakenError
     from omnigraph.ops.diff import Diff
     from omnigraph.ops.entity_history import EntityHistory, EntityMissingError, EntityVersion
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.load_inputs import TypeKindError
     from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
     from omnigraph.ops.mutate import MutationResult
+    from omnigraph.ops.open_table import TypeMissingError
     from omnigraph.ops.operations import Operations
     from omnigraph.ops.query import TargetAmbiguousError
     from omnigraph.ops.recoveries import Recovery, TableOutcome
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
         SchemaUnsupportedError,
     )
     from omnigraph.ops.session import ReadOnlyError
-    from omnigraph.ops.table import TypeMissingError
     from omnigraph.ops.tag import Tag
     from omnigraph.ops.verify import (
         CommitAlteredError,
@@ -87,14 +87,14 @@ if TYPE_CHECKING:
     from omnigraph.policy import Action, Actor, DeniedError
     from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
-    from omnigraph.server.client import RemoteGraph, connect
-    from omnigraph.server.mcp_stdio import serve_mcp
+    from omnigraph.server.client.remote_graph import RemoteGraph, connect
+    from omnigraph.server.mcp.stdio import serve_mcp
     from omnigraph.server.policy_cedar import CedarPolicies
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
-    from omnigraph.storage.handles import PinUnreadableError
-    from omnigraph.storage.objects import StoreDeniedError, StoreFullError, StoreUnavailableError
-    from omnigraph.storage.swap_errors import NewestVersionDamagedError
+    from omnigraph.storage.cas_table_errors import NewestVersionDamagedError
+    from omnigraph.storage.object_store import StoreDeniedError, StoreFullError, StoreUnavailableError
+    from omnigraph.storage.table_cache import PinUnreadableError
     from omnigraph.storage.uri import BadUriError
 
 __all__ = [
@@ -225,8 +225,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "commit.dropped": ("DataDroppedError", "MergeBaseDroppedError"),
-    "commit.floor": ("CommitCollectedError", "TooSlowError"),
+    "commit.purges": ("DataDroppedError", "MergeBaseDroppedError"),
+    "commit.gc_horizon": ("CommitCollectedError", "TooSlowError"),
     "commit.tag_errors": ("BadTagNameError", "TagExistsError", "TagMissingError", "TagOutcomeUnknownError"),
     "ops.cleanup": ("CleanupResult",),
     "ops.tag": ("Tag",),
@@ -237,7 +237,7 @@ _HOMES = {
         "HistoryUnrecordedError",
         "VerifyResult",
     ),
-    "commit.ancestry": ("MergeBaseGoneError",),
+    "commit.merge_base": ("MergeBaseGoneError",),
     "commit.branch_errors": (
         "BadBranchNameError",
         "BranchExistsError",
@@ -246,36 +246,36 @@ _HOMES = {
         "BranchMissingError",
         "BranchOutcomeUnknownError",
     ),
-    "commit.claims": ("CloneBusyError",),
-    "commit.collected": ("SnapshotCollectedError",),
-    "commit.manifest": ("FormatRefusedError", "ManifestCorruptError"),
+    "commit.clone_lock": ("CloneBusyError",),
+    "commit.gc_errors": ("SnapshotCollectedError",),
+    "commit.manifest_codec": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
     "commit.marks": ("ManifestRolledBackError",),
     "commit.conflict": ("ConflictError",),
-    "commit.records": ("Commit", "Pin", "PinChange", "Snapshot"),
-    "commit.refs": ("CommitMissingError",),
-    "commit.repeats": ("KeyReusedError",),
+    "commit.manifest_types": ("Commit", "Pin", "PinChange", "Snapshot"),
+    "commit.time_travel": ("CommitMissingError",),
+    "commit.idempotency": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
-    "config.opening": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
+    "api": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
     "engine.writing.violations": ("ConstraintError",),
-    "engine.bulk.incoming": ("LoadMode",),
-    "engine.bulk.refusals": ("LoadError",),
-    "engine.budget": ("QueryCancelledError", "QueryMemoryError", "QueryTimeoutError"),
-    "engine.output.grouping": ("AggregateOverflowError",),
+    "engine.bulk.load_batch": ("LoadMode",),
+    "engine.bulk.load_errors": ("LoadError",),
+    "engine.query_budget": ("QueryCancelledError", "QueryMemoryError", "QueryTimeoutError"),
+    "engine.output.aggregate": ("AggregateOverflowError",),
     "engine.result": ("LibraryMissingError", "Result"),
     "errors": ("NotAMutationError", "NotAReadError", "QueryAmbiguousError", "QueryMissingError"),
     "engine.decoding.record_error": ("RecordError",),
-    "graph.face": ("Graph",),
+    "graph.graph": ("Graph",),
     "lang.diagnostics": ("SourceError",),
-    "ops.arguments": ("BadArgumentError",),
+    "ops.argument_checks": ("BadArgumentError",),
     "ops.blob": ("BlobPropertyMissingError", "RowMissingError"),
     "ops.branch": ("Branch",),
     "ops.clone": ("CloneResult", "NestedPlacesError"),
     "ops.diff": ("Diff",),
     "ops.check": ("CheckResult",),
-    "ops.change_set": ("ChangeSet", "ChangeUnreadableError"),
-    "ops.changes": ("ChangeFeed",),
+    "ops.commit_changes": ("ChangeSet", "ChangeUnreadableError"),
+    "ops.change_feed": ("ChangeFeed",),
     "ops.create": ("PlaceTakenError",),
     "ops.entity_history": ("EntityHistory", "EntityMissingError", "EntityVersion"),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
@@ -290,20 +290,20 @@ _HOMES = {
     "ops.repair_result": ("RepairResult",),
     "ops.schema_apply": ("SchemaDropsDataError", "SchemaResult", "SchemaUnfitError", "SchemaUnsupportedError"),
     "ops.session": ("ReadOnlyError",),
-    "ops.table": ("TypeMissingError",),
+    "ops.open_table": ("TypeMissingError",),
     "query.params": ("ParameterError",),
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
     "places": ("BadPlaceError",),
     "policy": ("Action", "Actor", "DeniedError"),
-    "server.client": ("RemoteGraph", "connect"),
-    "server.mcp_stdio": ("serve_mcp",),
+    "server.client.remote_graph": ("RemoteGraph", "connect"),
+    "server.mcp.stdio": ("serve_mcp",),
     "server.policy_cedar": ("CedarPolicies",),
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
-    "storage.handles": ("PinUnreadableError",),
-    "storage.objects": ("StoreDeniedError", "StoreFullError", "StoreUnavailableError"),
-    "storage.swap_errors": ("NewestVersionDamagedError",),
+    "storage.table_cache": ("PinUnreadableError",),
+    "storage.object_store": ("StoreDeniedError", "StoreFullError", "StoreUnavailableError"),
+    "storage.cas_table_errors": ("NewestVersionDamagedError",),
     "storage.uri": ("BadUriError",),
 }
 """Where each name is at home; a test holds this to `__all__` and to the imports for type checkers above."""
@@ -334,7 +334,7 @@ def _imported(module: str) -> ModuleType:
         missing = (error.name or "").partition(".")[0]
         if missing not in _SERVERS_OWN:
             raise
-        raise ServerMissingError("mcp" if module.endswith(".mcp_stdio") else missing) from error
+        raise ServerMissingError("mcp" if module.endswith(".mcp.stdio") else missing) from error
     finally:
         if was_enabled:
             gc.enable()

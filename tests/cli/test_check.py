@@ -8,7 +8,7 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from omnigraph.cli.main import main
-from omnigraph.ops.findings import CODES
+from omnigraph.ops.check_findings import CODES
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
-from omnigraph.commit.records import Commit
-from omnigraph.graph.face import Graph
+from omnigraph.commit.manifest_types import Commit
+from omnigraph.graph.graph import Graph
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import rows, runtime, seeded_world
 
 

@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import rows, seeded_world
 
 LINE = '{{"type":"A","id":"{}","data":{{"v":{}}}}}\n'

@@ -13,8 +13,8 @@ import pytest
 
 import omnigraph
 from omnigraph.cli import main as main_module
-from omnigraph.cli.failure import EXIT_CODES
-from omnigraph.cli.lazy import LazyGroup
+from omnigraph.cli.exit_codes import EXIT_CODES
+from omnigraph.cli.lazy_groups import LazyGroup
 from omnigraph.cli.main import cli, main
 from omnigraph.errors import Kind, OmnigraphError
 

@@ -10,8 +10,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
-from omnigraph.ops import upkeep_hands
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.ops import maintenance_worker
+from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import runtime
 
 SCHEMA = "node P { k: String @key  n: I64 @index  s: String? @index }\nedge E: P -> P\n"
@@ -76,7 +76,7 @@ def test_a_table_that_fails_gives_exit_code_1(
     def full(*_: object) -> None:
         raise StoreUnavailableError("write it", "the disk is full")
 
-    monkeypatch.setattr(upkeep_hands, "compact", full)
+    monkeypatch.setattr(maintenance_worker, "compact", full)
 
     code, out = printed(capsys, "optimize", uri)
 

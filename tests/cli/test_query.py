@@ -18,7 +18,7 @@ from mutating import new_graph, run
 from omnigraph.cli import result_formats
 from omnigraph.cli.main import main
 from omnigraph.cli.options import Size
-from omnigraph.engine.tables import read_cache
+from omnigraph.engine.tables import graph_cache
 
 ALL = "query all() { match { $p: Person } return { $p.name, $p.age, $p.score, $p.born } order { $p.name } }"
 ONE = "query one($n: String, $a: I32?) { match { $p: Person { name: $n } } return { $p.name, $p.age } }"
@@ -454,7 +454,7 @@ def test_a_json_document_is_made_in_parts(
 
 @pytest.fixture
 def every_topology_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_cache, "DERIVED_EDGES", 1)
+    monkeypatch.setattr(graph_cache, "DERIVED_EDGES", 1)
 
 
 HOPS = "query hops() { match { $p: Person; $p knows{1,2} $q } return { count(*) as n } }"

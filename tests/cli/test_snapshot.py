@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from omnigraph.cli.main import main
-from omnigraph.commit.manifest import LAYOUT_KEY, STAMP_KEY
+from omnigraph.commit.manifest_codec import LAYOUT_KEY, STAMP_KEY
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.ops.operations import list_operations
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.layout import MANIFEST, sidecar_key
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import TABLES, rows, seeded_world
 
 

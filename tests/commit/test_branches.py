@@ -14,10 +14,10 @@ from omnigraph.commit.branch_errors import (
     BranchHasChildrenError,
     BranchMissingError,
 )
-from omnigraph.commit.manifest import decode_head, head_rows
+from omnigraph.commit.manifest_codec import decode_head, head_rows
 from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.publisher import publish
-from omnigraph.commit.refs import CommitMissingError
+from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.ops.branch import Branch, create_branch, delete_branch, drafted, list_branches
 from omnigraph.ops.history import list_commits, show_commit
 from omnigraph.ops.open import open_session

@@ -17,14 +17,14 @@ from omnigraph.commit.branch_errors import (
     BranchOutcomeUnknownError,
 )
 from omnigraph.commit.recovery import recover
-from omnigraph.commit.requirement import RowsUnchanged
+from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.faults import ArmedFaults, InjectedFaultError
 from omnigraph.ops.branch import create_branch, delete_branch, drafted, list_branches
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from omnigraph.commit.checked_json import ChecksumError, decode_checked, encode_checked
-from omnigraph.commit.notes import Note
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
+from omnigraph.commit.task_journal import Note
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.layout import RECOVERY, sidecar_key
 from worlds import reopened, rows, seeded_world, state
 

@@ -8,8 +8,8 @@ import pytest
 
 from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
 from omnigraph.commit.digests import add_digest, compute_digest
-from omnigraph.commit.dropped import Purge
-from omnigraph.commit.records import RECORD, Commit, Manifest, MergedFrom, PinChange, SchemaRecord, TableRecord
+from omnigraph.commit.manifest_types import RECORD, Commit, Manifest, MergedFrom, PinChange, SchemaRecord, TableRecord
+from omnigraph.commit.purges import Purge
 
 SCHEMA = SchemaRecord(id="S0", source="node P { k: String @key }", catalog="{}", fingerprint="f", same={7: 3})
 TABLE = TableRecord(table_key="node:P", path="nodes/0123456789abcdef", identity=1)

@@ -10,9 +10,9 @@ import pytest
 from lance import LanceDataset
 
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import FAST, TABLES, new_world, rows, seeded_world, state
 
 FSYNC = replace(FAST, durability=Durability.FSYNC)

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 from lance import LanceDataset
 
-from omnigraph.commit import audit
+from omnigraph.commit import recovery_log
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.layout import RECOVERY
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import reopened, rows, runtime, seeded_world, state
 
 TWO = ("node:A", "node:B")
@@ -78,8 +78,8 @@ def test_a_sidecar_that_cannot_be_deleted_is_only_a_warning(world: Session, capl
     assert "was not removed" in caplog.text
     healed = reopened(world)
     assert list_sidecars(healed.store) == ([], [])
-    assert [row.kind for row in audit.rows(healed.store)] == ["RolledForward"]
-    outcomes = json.loads(audit.rows(healed.store)[0].outcomes)
+    assert [row.kind for row in recovery_log.rows(healed.store)] == ["RolledForward"]
+    outcomes = json.loads(recovery_log.rows(healed.store)[0].outcomes)
     assert outcomes["operation"] == "w"
     assert [(one["table"], one["outcome"]) for one in outcomes["tables"]] == sorted(
         (world.snapshot().pin(key).path, "RolledForward") for key in TWO
@@ -253,5 +253,5 @@ def test_an_audit_that_fails_keeps_the_sidecar_and_the_retry_writes_one_row(
 
     assert len(first.failed) == 1
     assert len(second.rolled_forward) == 1
-    assert len(audit.rows(opened.store)) == 1
+    assert len(recovery_log.rows(opened.store)) == 1
     assert list_sidecars(opened.store) == ([], [])

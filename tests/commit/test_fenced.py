@@ -9,19 +9,19 @@ import pytest
 
 from branching import put
 from collecting import DAY, TABLES, again, collect, content, pass_time, small_world
-from omnigraph.commit import audit, collection, publisher
+from omnigraph.commit import gc_plan, publisher, recovery_log
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.publisher import Armed, abandon, arm, publish
 from omnigraph.commit.recovery import recover
-from omnigraph.commit.requirement import TableUnchanged
+from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import FencedError, list_sidecars
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, stage_writes, write_tables
+from omnigraph.ops.write_tables import TableWrite, stage_writes, write_tables
 from omnigraph.runtime import Runtime
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.object_store import StoreUnavailableError
 from upkeep_calls import AtPoint
 from worlds import FAST, rows
 
@@ -42,7 +42,7 @@ def session(tmp_path: Path) -> Session:
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writers of a test stand for different processes: the mutex between threads is not theirs."""
     monkeypatch.setattr(publisher, "gate", lambda *_: threading.Lock())
-    monkeypatch.setattr(collection, "gate", lambda *_: threading.Lock())
+    monkeypatch.setattr(gc_plan, "gate", lambda *_: threading.Lock())
 
 
 def declare_dead(session: Session) -> None:
@@ -172,4 +172,4 @@ def test_the_sidecar_stays_for_a_recovery_that_has_not_finished(session: Session
     again(session)  # which settles it
 
     assert left == 1
-    assert [row.kind for row in audit.rows(session.store)] == ["RolledBack"]
+    assert [row.kind for row in recovery_log.rows(session.store)] == ["RolledBack"]

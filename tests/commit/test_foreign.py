@@ -8,16 +8,16 @@ import lance
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.manifest import LAYOUT_KEY, SCHEMA, STAMP_KEY, FormatRefusedError
+from omnigraph.commit.manifest_codec import LAYOUT_KEY, SCHEMA, STAMP_KEY, FormatRefusedError
 from omnigraph.commit.manifest_log import NotAGraphError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.create import PlaceTakenError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
-from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.cas_table_errors import NewestVersionDamagedError
 from omnigraph.storage.layout import MANIFEST, version_file
-from omnigraph.storage.swap_errors import NewestVersionDamagedError
+from omnigraph.storage.table_cache import PinUnreadableError
 from worlds import TABLES, new_world, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 

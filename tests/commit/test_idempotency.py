@@ -11,9 +11,9 @@ from lance.commit import CommitConflictError
 from branching import branch, put
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import Committed
-from omnigraph.commit.requirement import IdsAbsent
+from omnigraph.commit.requirements import IdsAbsent
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import FAST, reopened, rows, seeded_world, state
 
 ONCE = TableWrite(table_key="node:A", append=rows({"once": 1}))

@@ -8,7 +8,7 @@ import pytest
 from collecting import small_world
 from omnigraph.commit.publisher import arm
 from omnigraph.ops.operations import list_operations
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.object_store import ObjectStore
 
 
 def test_an_interrupt_behind_the_put_of_a_sidecar_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

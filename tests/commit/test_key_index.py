@@ -13,7 +13,7 @@ from collecting import again
 from omnigraph.clock import SystemClock
 from omnigraph.commit import key_index, manifest_log
 from omnigraph.commit.key_index import KeyFinder
-from omnigraph.commit.records import Commit, KeyIndex
+from omnigraph.commit.manifest_types import Commit, KeyIndex
 from omnigraph.ops.cleanup import CleanupCall, cleanup
 from omnigraph.ops.clone import CloneCall, clone
 from omnigraph.ops.open import open_session

@@ -12,16 +12,16 @@ from omnigraph.clock import parse_instant
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.lineage import ancestors, merge_base, merge_bases
 from omnigraph.commit.manifest_log import SEALED_ROWS, _first_merged
+from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.plan import CommitPlan, NewTable
 from omnigraph.commit.publisher import publish
-from omnigraph.commit.records import SchemaRecord, TableRecord
-from omnigraph.commit.refs import CommitMissingError
-from omnigraph.commit.requirement import TableUnchanged
+from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.ops.history import BadFilterError, list_commits, show_commit
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from worlds import FAST, new_world, reopened, rows, seeded_world
 

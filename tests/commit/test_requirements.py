@@ -6,13 +6,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.requirement import CountsWithin, RowsUnchanged, ValuesAbsent
-from omnigraph.commit.tables import SnapshotTables
+from omnigraph.commit.requirements import CountsWithin, RowsUnchanged, ValuesAbsent
+from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
-from omnigraph.storage.dataset import MAX_PUSHED_KEYS
+from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.lance_table import MAX_PUSHED_KEYS
 from worlds import rows, runtime, seeded_world
 
 NAN = float("nan")

@@ -15,21 +15,21 @@ import msgspec
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.commit import audit, freshness, manifest_log
+from omnigraph.commit import freshness, manifest_log, recovery_log
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import GraphReplacedError
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.recovery import Report, recover
-from omnigraph.commit.requirement import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent
+from omnigraph.commit.requirements import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar, list_sidecars
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import ReadOnlyError, Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import sidecar_key
 from omnigraph.storage.staging import stage_upsert
-from omnigraph.storage.swap_errors import SwapLostError
 from worlds import FAST, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 
@@ -413,7 +413,7 @@ def test_an_owner_that_was_fenced_leaves_its_sidecar_to_the_recovery_that_has_no
     recover(other.store, other.log)
 
     assert left == 1
-    assert [row.kind for row in audit.rows(other.store)] == ["RolledBack"]
+    assert [row.kind for row in recovery_log.rows(other.store)] == ["RolledBack"]
     assert list_sidecars(other.store) == ([], [])
     assert state(other) == before
 
@@ -433,7 +433,7 @@ def test_an_owner_that_stirs_while_recovery_looks_at_it_is_left_alone(tmp_path: 
 
     assert report.in_flight == ["01"]
     assert len(list(other.log.history(other.head()))) == 2
-    assert audit.rows(other.store) == []
+    assert recovery_log.rows(other.store) == []
 
 
 def test_an_operation_that_lasts_longer_than_its_lease_is_kept_alive_by_its_heartbeat(world: Session) -> None:
@@ -481,7 +481,7 @@ def test_an_operation_that_is_about_to_say_that_it_has_landed_is_not_recovered(t
 
     assert done is not None
     assert (report.rolled_forward, report.in_flight, report.failed) == ([], [], [])
-    assert audit.rows(neighbour.store) == []
+    assert recovery_log.rows(neighbour.store) == []
     assert list_sidecars(neighbour.store) == ([], [])
 
 
@@ -500,7 +500,7 @@ def test_an_operation_that_landed_and_died_is_recovered_though_its_lease_is_not_
     neighbour = reopened(session, patient)
 
     assert list_sidecars(neighbour.store) == ([], [])
-    assert [row.kind for row in audit.rows(neighbour.store)] == ["RolledForward"]
+    assert [row.kind for row in recovery_log.rows(neighbour.store)] == ["RolledForward"]
 
 
 @pytest.mark.parametrize("hours", [-24, 24])
@@ -544,7 +544,7 @@ def test_an_owner_whose_swap_lands_after_the_fence_and_before_the_bump_is_rolled
 
     assert len(report.rolled_forward) == 1
     assert report.rolled_back == []
-    assert [row.kind for row in audit.rows(other.store)] == ["RolledForward"]
+    assert [row.kind for row in recovery_log.rows(other.store)] == ["RolledForward"]
     assert [commit.operation for commit in other.log.history(other.head())] == ["w", "seed", "init"]
     assert all(state(reopened(other))[key]["n"] == 1 for key in TWO)
 
@@ -568,7 +568,7 @@ def test_two_recoveries_of_one_operation_leave_one_commit_and_one_row(tmp_path: 
 
     recover(session.store, session.log)
 
-    assert len(audit.rows(session.store)) == 1
+    assert len(recovery_log.rows(session.store)) == 1
     assert [c.operation for c in session.log.history(session.head())] == ["recovery", "seed", "init"]
     assert list_sidecars(session.store) == ([], [])
 

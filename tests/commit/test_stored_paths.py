@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from omnigraph.commit.dropped import Purge
-from omnigraph.commit.notes import Note
-from omnigraph.commit.records import BranchRecord, Fork, MergedFrom, PinChange, TableRecord, TagRecord
+from omnigraph.commit.manifest_types import BranchRecord, Fork, MergedFrom, PinChange, TableRecord, TagRecord
+from omnigraph.commit.purges import Purge
 from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.task_journal import Note
 
 TABLES: list[tuple[type[msgspec.Struct], str, dict[str, Any]]] = [
     (TableRecord, "path", {"table_key": "node:A", "identity": 1}),

@@ -17,7 +17,7 @@ from omnigraph.config.server import (
 )
 from omnigraph.config.tokens import digest_of, read_tokens
 from omnigraph.errors import FileMissingError, NotAFileError
-from omnigraph.ops.reconcile import ReconcilePolicy
+from omnigraph.ops.auto_optimize import ReconcilePolicy
 from omnigraph.options import EmbedProvider
 
 WHOLE = """

@@ -38,7 +38,7 @@ NOT_FOR_A_QUERY = (
 ROOMS_OF_WRITING = tuple(
     f"omnigraph.engine.{room}" for room in ("algorithms", "bulk", "decoding", "merging", "migrating")
 )
-OPS_OF_A_QUERY = {"arguments", "choose", "kept_plans", "limits", "open", "prepared", "query", "session"}
+OPS_OF_A_QUERY = {"argument_checks", "limits", "open", "plan_cache", "query", "query_cache", "select_query", "session"}
 
 PANDAS_LATER = """
 import sys

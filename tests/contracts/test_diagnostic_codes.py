@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from corpus_format import read_cases
-from omnigraph.lang.codes import CODES
+from omnigraph.lang.diagnostic_codes import CODES
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for room in ("lang", "schema", "query") for path in (ROOT / "src/omnigraph" / room).rglob("*.py")]
-REGISTRY = ROOT / "src/omnigraph/lang/codes.py"
+REGISTRY = ROOT / "src/omnigraph/lang/diagnostic_codes.py"
 REFERENCE = (ROOT / "docs/reference/diagnostics.md").read_text(encoding="utf-8")
 
 CODE = re.compile(r"[SQL]\d{3}|T\d{1,2}|D\d|OG-[A-Z]{2}-\d{3}")

@@ -11,7 +11,7 @@ import omnigraph as og
 from mutating import run
 from omnigraph.schema.arrow import arrow_schema, arrow_type
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.dataset import io_counts
+from omnigraph.storage.lance_table import io_counts
 from row_worlds import write
 from upkeep_calls import eager
 from worlds import runtime

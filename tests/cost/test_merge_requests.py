@@ -14,8 +14,8 @@ from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.merge_result import MergeOutcome, MergeResult
 from omnigraph.ops.schema_apply import SchemaCall, apply_schema
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
-from omnigraph.storage.dataset import io_counts
+from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.lance_table import io_counts
 from omnigraph.telemetry import Requests
 from worlds import CALM, runtime
 

@@ -15,7 +15,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import Requests

@@ -6,7 +6,7 @@ from omnigraph.graph import Graph
 from omnigraph.ops.branch import create_branch, delete_branch, list_branches
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from worlds import FAST, rows, state
 

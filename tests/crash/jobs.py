@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from omnigraph.commit import audit
+from omnigraph.commit import recovery_log
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.faults import faults_from
@@ -12,7 +12,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from worlds import FAST, SCHEMA, rows, state
 
@@ -97,7 +97,7 @@ def leftovers(session: Session, rooms: Sequence[str] = ("nodes",)) -> dict[str, 
     found, broken = list_sidecars(session.store)
     return {
         "sidecars": len(found) + len(broken),
-        "audits": [[row.operation_id, row.kind] for row in audit.rows(session.store)],
+        "audits": [[row.operation_id, row.kind] for row in recovery_log.rows(session.store)],
         "orphans": orphans(session, rooms),
     }
 

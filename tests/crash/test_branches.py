@@ -12,7 +12,7 @@ from load_calls import person
 from mutating import new_graph
 from omnigraph.ops.branch import create_branch
 from omnigraph.ops.open import open_session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import TABLES, rows, runtime, seeded_world
 from zygote import Zygote
 

@@ -14,8 +14,8 @@ from collecting import DAY, Content, collect, content, looked_at, names, pass_ti
 from crash.test_live_neighbour import is_stopped
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.open import open_session
+from omnigraph.ops.revision import state_of
 from omnigraph.ops.session import Session
-from omnigraph.ops.states import state_of
 from omnigraph.ops.tag import create_tag
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime

@@ -9,7 +9,7 @@ import pytest
 import omnigraph as og
 from cloning import branched, cloned, opened, present, readable, tree
 from mutating import run
-from omnigraph.commit.claims import CloneBusyError
+from omnigraph.commit.clone_lock import CloneBusyError
 from omnigraph.commit.manifest_log import UnfinishedCloneError
 from worlds import FAST, runtime
 from zygote import Zygote

@@ -12,7 +12,7 @@ import pytest
 from crash.jobs import leftovers
 from omnigraph.commit.recovery import recover
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import FAST, TABLES, reopened, rows, seeded_world, state
 from zygote import Zygote
 

@@ -16,8 +16,8 @@ from omnigraph.ops.operations import list_operations
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.server.caretaker import Healer
-from omnigraph.server.hosting import Hosted
+from omnigraph.server.background_maintenance import Healer
+from omnigraph.server.graph_registry import Hosted
 from serving import serving
 from worlds import FAST, reopened, seeded_world
 from zygote import Zygote

@@ -13,13 +13,13 @@ import omnigraph as og
 from omnigraph.cli import demo
 from omnigraph.cli.main import main
 from omnigraph.clock import SystemClock
-from omnigraph.demo import story
+from omnigraph.demo import script
 from omnigraph.demo.cost_table import cost_rows
-from omnigraph.demo.place import prepare
-from omnigraph.demo.stage import Cost, DemoFailedError, Stage
+from omnigraph.demo.directory import prepare
+from omnigraph.demo.runner import Cost, DemoFailedError, Stage
 from omnigraph.errors import FileDeniedError
 from omnigraph.options import Engine
-from omnigraph.spark.choice import Machine
+from omnigraph.spark.load.engine_choice import Machine
 from omnigraph.telemetry import PROCESS, Telemetry
 
 STEPS = [
@@ -220,9 +220,9 @@ def test_a_large_tour_waits_until_the_killed_count_as_dead(monkeypatch: pytest.M
     clock = SystemClock()
     monkeypatch.setattr(clock, "sleep", slept.append)
     stage = Stage(run_command=lambda _: 0, write=lambda _: None, clock=clock)
-    tour = story.Tour(directory=tmp_path, is_small=False, engine=Engine.LOCAL)
+    tour = script.Tour(directory=tmp_path, is_small=False, engine=Engine.LOCAL)
 
-    story._recover(tour, stage, killed_at=clock.monotonic())
+    script._recover(tour, stage, killed_at=clock.monotonic())
 
     assert slept
     assert 50 < slept[0] <= 61

@@ -15,8 +15,8 @@ from omnigraph.config import file as settings_file
 from omnigraph.config import server as server_settings
 from omnigraph.config.file import Section
 from omnigraph.config.tokens import read_tokens
-from omnigraph.lang.codes import CODES
-from omnigraph.server.app import ROUTERS
+from omnigraph.lang.diagnostic_codes import CODES
+from omnigraph.server.http.app import ROUTERS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from corpus_runner import Outcome, accepted_catalog, check_queries, check_schema
-from omnigraph.lang.render import render_text
+from omnigraph.lang.diagnostic_rendering import render_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs/reference").glob("*.md"))

@@ -17,7 +17,7 @@ from omnigraph.engine.algorithms.labels import propagated_labels
 from omnigraph.engine.algorithms.network import Network
 from omnigraph.engine.algorithms.pagerank import pagerank
 from omnigraph.engine.algorithms.triangles import triangles
-from omnigraph.engine.budget import Budget, QueryTimeoutError
+from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 
 GRAPHS = multigraphs(max_size=9, max_edges=24)
 

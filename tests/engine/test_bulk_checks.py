@@ -21,9 +21,9 @@ from load_calls import Record, loaded, source
 from mutating import new_graph
 from naive_load import Given, Kind, Model, Row
 from omnigraph.ops.load import LoadError, LoadInput
-from omnigraph.storage.column_sets import are_equal, is_among, places_among, ranks, repeats, tally
-from omnigraph.storage.hashing import Hashes, Texts
-from omnigraph.storage.key_set import KeySet, hits_in_each, one_behind_another
+from omnigraph.storage.column_hashing import Hashes, Texts
+from omnigraph.storage.columnar_sets import are_equal, is_among, places_among, ranks, repeats, tally
+from omnigraph.storage.string_hash_index import KeySet, hits_in_each, one_behind_another
 
 SCHEMA = """
 node N { k: String @key  u: I64?  v: String?  r: I64  @unique(u) @unique(v, r) }
@@ -292,7 +292,9 @@ def test_keys_that_are_all_as_long_are_found(size: int, type_: pa.DataType) -> N
 def test_keys_are_told_apart_even_when_all_texts_end_alike(keys: list[str], values: list[str]) -> None:
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.hashing.Texts.end_hashes", lambda own: np.zeros(len(own.column), np.uint64))
+        patched.setattr(
+            "omnigraph.storage.column_hashing.Texts.end_hashes", lambda own: np.zeros(len(own.column), np.uint64)
+        )
 
         found = KeySet(pa.array(keys, pa.string()), is_rarely_hit=True).places(pa.array(values, pa.string()))
 
@@ -304,7 +306,9 @@ def test_keys_are_told_apart_even_when_all_texts_end_alike(keys: list[str], valu
 def test_keys_are_told_apart_even_when_all_have_one_hash(keys: list[str], values: list[str]) -> None:
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.hashing.Texts.hashes", lambda own: np.zeros(len(own.column), np.uint64))
+        patched.setattr(
+            "omnigraph.storage.column_hashing.Texts.hashes", lambda own: np.zeros(len(own.column), np.uint64)
+        )
 
         found = KeySet(pa.array(keys, pa.string())).places(pa.array(values, pa.string()))
 
@@ -323,7 +327,7 @@ def test_keys_are_told_apart_even_when_their_slots_can_not_tell(keys: list[str],
         return np.array(found, np.uint64) << np.uint64(33)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.hashing.Texts.hashes", hashes)
+        patched.setattr("omnigraph.storage.column_hashing.Texts.hashes", hashes)
 
         found = KeySet(pa.array(keys, pa.string())).places(pa.array(values, pa.string()))
 
@@ -360,7 +364,7 @@ def test_repeats_are_found_in_numbers_of_any_kind(values: list[int], is_sorted: 
 def test_membership_is_the_same_by_look_up_and_by_join(small: int, values: list[str], others: list[str]) -> None:
     once = list(dict.fromkeys(others))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.column_sets.SMALL", small)
+        patched.setattr("omnigraph.storage.columnar_sets.SMALL", small)
 
         mask = is_among(pa.array(values, pa.string()), pa.array(others, pa.string()))
         places = places_among(pa.array(values, pa.string()), pa.array(once, pa.string()))

@@ -3,7 +3,7 @@
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.operators.weights import CountOverflowError
+from omnigraph.engine.operators.multiplicity import CountOverflowError
 from worlds import runtime
 
 SCHEMA = """

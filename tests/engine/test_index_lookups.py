@@ -15,15 +15,15 @@ import pytest
 
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.tables.read_cache import ReadCache
-from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.tables.table_reader import TableRows
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.session import Session
-from omnigraph.ops.table_upkeep import UpkeepCall
 from omnigraph.options import Options
 from omnigraph.query.expr import Const, Expr, In, Prop, StartsWith
 from omnigraph.schema.arrow import arrow_schema

@@ -15,9 +15,9 @@ from omnigraph.engine.algorithms.network import Network
 from omnigraph.engine.algorithms.pagerank import pagerank
 from omnigraph.engine.algorithms.triangles import triangles
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.operators.combine import join, matched, product
-from omnigraph.storage.plain_arrays import array_of
+from omnigraph.engine.operators.join import join, matched, product
+from omnigraph.engine.query_budget import Budget
+from omnigraph.storage.arrow_buffers import array_of
 
 PART, NODES, EDGES = 64, 16, 40 * 64
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from multigraphs import Multigraph, multigraphs
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryCancelledError
-from omnigraph.engine.operators import bit_reach
-from omnigraph.engine.operators.bit_reach import BitRows, is_dense
-from omnigraph.engine.operators.neighbours import Neighbours
-from omnigraph.engine.operators.reach import reach
+from omnigraph.engine.operators import bitset_bfs
+from omnigraph.engine.operators.bfs import reach
+from omnigraph.engine.operators.bitset_bfs import BitRows, is_dense
+from omnigraph.engine.operators.neighbour_lists import Neighbours
+from omnigraph.engine.query_budget import Budget, QueryCancelledError
 from property_profiles import profile
 
 
@@ -28,7 +28,7 @@ def complete(size: int) -> Neighbours:
 def test_rows_of_bits_find_the_pairs_that_a_search_finds(
     is_directed: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bit_reach, "_AT_ONCE", at_once)
+    monkeypatch.setattr(bitset_bfs, "_AT_ONCE", at_once)
 
     @profile(150)
     @given(multigraphs(max_size=70, max_edges=80) | multigraphs(), st.integers(1, 3), st.integers(0, 3), st.data())

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from multigraphs import Multigraph, multigraphs
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.operators import close
-from omnigraph.engine.operators.close import is_joined, is_marked
-from omnigraph.engine.operators.neighbours import Neighbours, joined, listed
+from omnigraph.engine.operators import cycle_close
+from omnigraph.engine.operators.cycle_close import is_joined, is_marked
+from omnigraph.engine.operators.neighbour_lists import Neighbours, joined, listed
+from omnigraph.engine.query_budget import Budget
 from property_profiles import profile
 
 NODES = st.lists(st.integers(0, 5), max_size=12)
@@ -86,7 +86,7 @@ def test_looking_up_and_marking_say_which_pairs_an_edge_joins(
     sources, targets = np.array(asked, np.int64).reshape(-1, 2).T
     expected = [pair in graph.edges for pair in asked]
 
-    with patch.object(close, "MARKED_CELLS", cells):
+    with patch.object(cycle_close, "MARKED_CELLS", cells):
         heads, begins = np.unique(sources, return_index=True)
         begins = np.append(begins, len(sources))
         marked = is_marked(graph.out_set(), heads, begins, targets, graph.size, Budget(SystemClock()))

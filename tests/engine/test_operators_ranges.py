@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.operators.combine import matched, weighed
-from omnigraph.engine.operators.weights import BEYOND
-from omnigraph.engine.planning import physical
+from omnigraph.engine.operators.join import matched, weighed
+from omnigraph.engine.operators.multiplicity import BEYOND
+from omnigraph.engine.planning import planner
 from omnigraph.query.expr import Op
 from worlds import runtime
 
@@ -151,7 +151,7 @@ def test_a_join_by_order_answers_what_all_pairs_answer(
     body: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paired = rows(graph, body)
-    monkeypatch.setattr(physical, "RANGED_SIDE", 0.0)
+    monkeypatch.setattr(planner, "RANGED_SIDE", 0.0)
 
     joined = rows(og.open_graph(graph.uri, runtime=runtime()), body)
 
@@ -163,7 +163,7 @@ def test_a_join_by_order_answers_what_all_pairs_answer(
 def test_only_sides_with_many_rows_are_joined_by_order(
     side: float, word: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(physical, "RANGED_SIDE", side)
+    monkeypatch.setattr(planner, "RANGED_SIDE", side)
     fresh = og.open_graph(graph.uri, runtime=runtime())
 
     plan = fresh.explain(f"query q() {{ {QUERIES[0]} }}").text

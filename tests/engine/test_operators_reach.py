@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from multigraphs import Multigraph, multigraphs
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryCancelledError, QueryMemoryError
-from omnigraph.engine.operators import reach as reach_module
-from omnigraph.engine.operators.neighbours import Neighbours
-from omnigraph.engine.operators.reach import reach
+from omnigraph.engine.operators import bfs as reach_module
+from omnigraph.engine.operators.bfs import reach
+from omnigraph.engine.operators.neighbour_lists import Neighbours
+from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError
 from property_profiles import profile
 
 CELLS = st.sampled_from([1, 7, 1 << 20])

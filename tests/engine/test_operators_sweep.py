@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multigraphs import Multigraph, multigraphs
-from omnigraph.engine.budget import QueryCancelledError
-from omnigraph.engine.operators import sweep
-from omnigraph.engine.operators.sweep import list_sums
-from omnigraph.engine.operators.weights import BEYOND
+from omnigraph.engine.operators import csr_sums
+from omnigraph.engine.operators.csr_sums import list_sums
+from omnigraph.engine.operators.multiplicity import BEYOND
+from omnigraph.engine.query_budget import QueryCancelledError
 from property_profiles import profile
 
 WEIGHTS = st.sampled_from([0, 1, 2, 2**31 - 1, 2**31, 2**53 + 1, 2**58])
@@ -21,7 +21,7 @@ def nothing() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
 def test_the_sum_of_every_list_is_exact(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "_CHUNK", chunk)
+    monkeypatch.setattr(csr_sums, "_CHUNK", chunk)
 
     @profile(150)
     @given(multigraphs(), st.data())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.operators.compact import compact
-from omnigraph.engine.operators.weights import (
+from omnigraph.engine.operators.multiplicity import (
     BEYOND,
     CountOverflowError,
     checked,

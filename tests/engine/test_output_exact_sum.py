@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryMemoryError
 from omnigraph.engine.output.exact_sum import sum_floats, sum_whole
+from omnigraph.engine.query_budget import Budget, QueryMemoryError
 
 GROUPS = 3
 GROUP = st.integers(0, GROUPS - 1)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.budget import Budget, QueryMemoryError
-from omnigraph.engine.output import levels
-from omnigraph.engine.output.finish import finish
+from omnigraph.engine.output import sort_keys
+from omnigraph.engine.output.result_pipeline import finish
+from omnigraph.engine.query_budget import Budget, QueryMemoryError
 from omnigraph.query.params import ParameterError
 from plain_tables import PlainCache, PlainRows, World, tuples
 from reference_reader import Record
@@ -254,7 +254,7 @@ def test_order_and_limit_are_as_in_plain_python(many: int, data: st.DataObject) 
     over = World(CATALOG, {"P": records})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(levels, "_MANY", many)
+        patch.setattr(sort_keys, "_MANY", many)
         found = over.rows(text, columns)
 
     assert found == over.expected(text, columns)
@@ -287,7 +287,7 @@ def test_rows_of_a_table_in_order_of_ids_need_no_ids() -> None:
 
 @pytest.mark.parametrize("key", ["$p.@id", "$p.k"])
 def test_asking_for_the_first_again_and_again_gives_the_same(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "_MANY", 1)
+    monkeypatch.setattr(sort_keys, "_MANY", 1)
     chance = random.Random(1)
     some = World(CATALOG, {"P": [{"@id": f"{chance.random()}", "k": chance.choice("abc")} for _ in range(50)]})
     query = some.query(f"query q() {{ match {{ $p: P }} return {{ $p.@id as id }} order {{ {key} desc }} limit 7 }}")

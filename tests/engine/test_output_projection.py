@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryMemoryError
+from omnigraph.engine.query_budget import Budget, QueryMemoryError
 from omnigraph.engine.result import LibraryMissingError, Result, Target
 from plain_tables import World
 from reference_reader import NOW

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.decoding.cells import _by_json, filled_from_cells
+from omnigraph.engine.decoding.csv_columns import _by_json, filled_from_cells
 from omnigraph.schema.types import Scalar
 from record_lines import NUMBERS, VALUES
 from record_reading import CATALOG

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.decoding.columns import column_from_json
+from omnigraph.engine.decoding.json_columns import column_from_json
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.values import from_json

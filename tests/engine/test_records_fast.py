@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.decoding import fast_records, records
+from omnigraph.engine.decoding import fast_records, graph_jsonl
+from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.json_lines import decode_object
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.decoding.records import read_graph_records
-from omnigraph.engine.decoding.typed_lines import typed_line_parts
+from omnigraph.engine.decoding.typed_jsonl import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.engine.decoding.typed_source import TypedFile
 from omnigraph.schema.catalog import Catalog
@@ -150,7 +150,7 @@ def test_good_lines_are_not_read_one_by_one(spelling: str, monkeypatch: pytest.M
         "type last": [json.dumps(edge, sort_keys=True) for edge in edges],
     }
     text = "\n".join(lines[spelling]).encode()
-    monkeypatch.setattr(records, "decode_object", None)
+    monkeypatch.setattr(graph_jsonl, "decode_object", None)
 
     found = list(read_graph_records(io.BytesIO(text), CATALOG, CountedIds(), name="in"))
 
@@ -164,7 +164,7 @@ def test_a_bad_line_makes_few_others_slow(monkeypatch: pytest.MonkeyPatch) -> No
         seen.append(line)
         return decode_object(line, inner)
 
-    monkeypatch.setattr(records, "decode_object", counting)
+    monkeypatch.setattr(graph_jsonl, "decode_object", counting)
 
     found = list(
         read_graph_records(

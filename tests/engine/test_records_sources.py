@@ -13,10 +13,10 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 from omnigraph.engine.decoding import csv_rows
-from omnigraph.engine.decoding.csv_quotes import QuoteCheck
+from omnigraph.engine.decoding.csv_quoting import QuoteCheck
+from omnigraph.engine.decoding.graph_jsonl import read_graph_records
+from omnigraph.engine.decoding.input_files import FileDamagedError
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
-from omnigraph.engine.decoding.records import read_graph_records
-from omnigraph.engine.decoding.sources import FileDamagedError
 from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.schema.catalog import AnyType

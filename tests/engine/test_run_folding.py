@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
+from omnigraph.engine.executor import solve
 from omnigraph.engine.operators.expand import held
-from omnigraph.engine.operators.weights import CountOverflowError
-from omnigraph.engine.planning.physical import plan_read
-from omnigraph.engine.run import solve
+from omnigraph.engine.operators.multiplicity import CountOverflowError
+from omnigraph.engine.planning.planner import plan_read
+from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
 from property_profiles import profile
 from solving import LARGE, Solver, random_records, seeded
 

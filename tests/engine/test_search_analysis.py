@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.search.analysis import Vocabulary, analyse, words
+from omnigraph.engine.search.tokenizer import Vocabulary, analyse, words
 from searching import naive_stems, naive_words
 
 TEXTS = st.text(
@@ -90,7 +90,7 @@ def test_a_query_is_analysed_like_a_text(text: str) -> None:
 
 
 def test_a_long_column_is_cut_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.search.analysis._CHUNK_BYTES", 7)
+    monkeypatch.setattr("omnigraph.engine.search.tokenizer._CHUNK_BYTES", 7)
     texts = ["ab cd", "", None, "efgh ijkl mnop qrst", "u", "v w"]
 
     found = column_words(texts)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryMemoryError, QueryTimeoutError
-from omnigraph.engine.reading import Reading
-from omnigraph.engine.search import analysis, near_words, text_match, vectors
-from omnigraph.engine.search.near_words import Spellings
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.query_budget import Budget, QueryMemoryError, QueryTimeoutError
+from omnigraph.engine.search import fuzzy_terms, nearest_neighbours, text_match, tokenizer
+from omnigraph.engine.search.fuzzy_terms import Spellings
 from omnigraph.engine.search.ranking import rank_rows
 from omnigraph.engine.search.text_match import text_positions, wanted
 from omnigraph.query.expr import TextMode
@@ -68,7 +68,7 @@ def test_a_long_question_ends_with_the_time_of_its_query(shelf: Shelf, way: Call
     way(within(shelf, seconds=TIME), "word5")
 
     with pytest.raises(QueryTimeoutError):
-        way(within(shelf, seconds=TIME), "word5 nothing " * TIME * analysis._RUNS_AT_ONCE)
+        way(within(shelf, seconds=TIME), "word5 nothing " * TIME * tokenizer._RUNS_AT_ONCE)
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -83,7 +83,7 @@ def test_the_words_of_a_question_count_as_its_memory(shelf: Shelf, way: Callable
 def test_distances_of_many_rows_are_computed_within_the_time_of_their_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(nearest_neighbours, "_ROWS_AT_ONCE", 2)
     made = Shelf(tmp_path / "g.omni")
     made.write({f"d{place}": (None, (1.0, place, 0.0)) for place in range(200)})
     at = made.reading().rows("Doc").positions()
@@ -112,14 +112,14 @@ def test_words_of_any_length_are_compared_a_part_at_a_time(monkeypatch: pytest.M
     words = tuple(f"{number:06d}" for number in range(500))
     expected = Spellings(words).within("000499", 2)
     largest: list[int] = []
-    compare = near_words._distances
+    compare = fuzzy_terms._distances
 
-    def noted(word: np.ndarray, others: np.ndarray, check: analysis.Check) -> np.ndarray:
+    def noted(word: np.ndarray, others: np.ndarray, check: tokenizer.Check) -> np.ndarray:
         largest.append(others.size)
         return compare(word, others, check)
 
-    monkeypatch.setattr(near_words, "_LETTERS_AT_ONCE", 60)
-    monkeypatch.setattr(near_words, "_distances", noted)
+    monkeypatch.setattr(fuzzy_terms, "_LETTERS_AT_ONCE", 60)
+    monkeypatch.setattr(fuzzy_terms, "_distances", noted)
     found = Spellings(words).within("000499", 2)
 
     assert found.tolist() == expected.tolist()
@@ -128,7 +128,7 @@ def test_words_of_any_length_are_compared_a_part_at_a_time(monkeypatch: pytest.M
 
 
 def test_comparing_one_endless_word_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near_words, "_LETTERS_BETWEEN_CHECKS", 16)
+    monkeypatch.setattr(fuzzy_terms, "_LETTERS_BETWEEN_CHECKS", 16)
     clock = Ticking()
 
     Spellings(["a" * 400]).within("b" * 3, 399, Budget(clock, seconds=10**6).check)

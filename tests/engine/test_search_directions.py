@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from omnigraph.engine.search import vectors as vectors_module
-from omnigraph.engine.search.directions import BOUND_ERROR, Directions, directions
+from omnigraph.engine.search import nearest_neighbours as vectors_module
+from omnigraph.engine.search.nearest_neighbours import distances, finalists, vectors
 from omnigraph.engine.search.ranking import Scores, rank_rows
-from omnigraph.engine.search.vectors import distances, finalists, vectors
-from omnigraph.engine.tables.positions import Layout
+from omnigraph.engine.search.vector_clusters import BOUND_ERROR, Directions, directions
+from omnigraph.engine.tables.row_layout import Layout
 from property_profiles import profile
 from searching import Rows, Shelf, naive_cosine, nearest
 
@@ -94,7 +94,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """A shelf on which directions are made for a few short vectors, too."""
     for name, value in {"_MANY_ROWS": 8, "_LONG": 1, "_FEW": 4, "_FIRST_TIMES": 1}.items():
         monkeypatch.setattr(vectors_module, name, value)
-    monkeypatch.setattr("omnigraph.engine.search.directions._BRANCHES", 4)
+    monkeypatch.setattr("omnigraph.engine.search.vector_clusters._BRANCHES", 4)
     return Shelf(tmp_path / "g")
 
 
@@ -177,7 +177,7 @@ def test_a_later_version_looks_at_its_new_rows_only(shelf: Shelf, monkeypatch: p
         del matrix, found, check
         assigned.append(stop - start)
 
-    monkeypatch.setattr("omnigraph.engine.search.directions._assign", noted)
+    monkeypatch.setattr("omnigraph.engine.search.vector_clusters._assign", noted)
     shelf.write(some_rows(random, range(100, 107)))
     known(shelf)
     shelf.cache.settle()

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.reading import Reading
-from omnigraph.engine.search.best import nth_largest
-from omnigraph.engine.search.column_words import has_words
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.search.column_index import has_words
+from omnigraph.engine.search.nearest_neighbours import distances
+from omnigraph.engine.search.nth_largest import nth_largest
 from omnigraph.engine.search.ranking import Scores, rank_rows, score_values
 from omnigraph.engine.search.text_match import text_positions, text_truths
-from omnigraph.engine.search.vectors import distances
-from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.graph_cache import ReadCache
 from omnigraph.options import Options
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf, TextMatch, TextMode
 from omnigraph.query.params import ParameterError
@@ -285,7 +285,7 @@ def test_a_vector_of_zeros_is_at_distance_one(tmp_path: Path) -> None:
 def test_very_long_and_very_short_vectors_are_ranked_by_their_angle(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("omnigraph.engine.search.vectors._FEW", 1)
+    monkeypatch.setattr("omnigraph.engine.search.nearest_neighbours._FEW", 1)
     shelf = Shelf(tmp_path / "g")
     tiny, huge = 1e-40, 3e38
     shelf.write(
@@ -317,7 +317,7 @@ def test_the_distance_of_a_row_does_not_depend_on_its_neighbours() -> None:
 
 
 def test_the_pass_in_single_precision_loses_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("omnigraph.engine.search.vectors._FEW", 4)
+    monkeypatch.setattr("omnigraph.engine.search.nearest_neighbours._FEW", 4)
     shelf = Shelf(tmp_path / "g")
     random = Random(5)
     shelf.write({f"d{n:03}": (None, [1 + random.random() * 1e-6, 1e-7 * n, 1]) for n in range(200)})

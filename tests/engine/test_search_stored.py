@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.search import column_words, stored_words, text_index
-from omnigraph.engine.search.column_words import words_of
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.search import column_index, index_codec, inverted_index
+from omnigraph.engine.search.column_index import words_of
+from omnigraph.engine.search.index_codec import decode_words, encode_words
+from omnigraph.engine.search.inverted_index import Run, build
 from omnigraph.engine.search.ranking import rank_rows
-from omnigraph.engine.search.stored_words import decode_words, encode_words
-from omnigraph.engine.search.text_index import Run, build
-from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.tables.graph_cache import ReadCache
 from omnigraph.options import Options
-from omnigraph.storage.derived import DerivedObjects
+from omnigraph.storage.derived_cache import DerivedObjects
 from searching import Shelf, bm25
 
 TEXTS = st.lists(st.none() | st.text(max_size=20), max_size=8)
@@ -40,7 +40,7 @@ def test_what_is_written_is_read(columns: list[list[str | None]]) -> None:
         assert (run.fragments, run.rows) == (((f"{place}.lance",),), len(column))
         assert run.index is not None
         assert (run.index.words, run.index.tokens) == (expected.words, expected.tokens)
-        for name in stored_words._ARRAYS:
+        for name in index_codec._ARRAYS:
             assert np.array_equal(getattr(run.index, name), getattr(expected, name)), name
 
 
@@ -59,7 +59,7 @@ def test_damaged_bytes_are_as_good_as_none(data: st.DataObject) -> None:
 def test_words_of_other_rules_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = encoded(["graph"])
 
-    monkeypatch.setattr(stored_words, "_TAG", stored_words._TAG.replace(b"unicode", b"unicorn"))
+    monkeypatch.setattr(index_codec, "_TAG", index_codec._TAG.replace(b"unicode", b"unicorn"))
 
     assert decode_words(memoryview(whole)) == ()
 
@@ -67,7 +67,7 @@ def test_words_of_other_rules_are_not_used(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """Twenty documents, in a graph that keeps words from ten rows on."""
-    monkeypatch.setattr(column_words, "DERIVED_ROWS", 10)
+    monkeypatch.setattr(column_index, "DERIVED_ROWS", 10)
     made = Shelf(tmp_path / "g")
     made.write({f"d{n:02}": (f"graph {'engine ' * (n % 3)}{n}", None) for n in range(20)})
     return made
@@ -88,11 +88,11 @@ def test_the_next_process_analyses_only_what_is_new(shelf: Shelf, monkeypatch: p
     first = ranked(shelf, next_process(shelf))
     analysed: list[int] = []
 
-    def counted(texts: pa.Array, budget: Budget) -> text_index.TextIndex:
+    def counted(texts: pa.Array, budget: Budget) -> inverted_index.TextIndex:
         analysed.append(len(texts))
-        return text_index.build(texts, budget)
+        return inverted_index.build(texts, budget)
 
-    monkeypatch.setattr(column_words, "build", counted)
+    monkeypatch.setattr(column_index, "build", counted)
 
     again = ranked(shelf, next_process(shelf))
     shelf.write({"e": ("engine", None)})

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.budget import QueryTimeoutError
-from omnigraph.engine.search.near_words import Spellings
-from omnigraph.engine.search.text_index import build
+from omnigraph.engine.query_budget import QueryTimeoutError
+from omnigraph.engine.search.fuzzy_terms import Spellings
+from omnigraph.engine.search.inverted_index import build
 from omnigraph.engine.search.text_match import find_rows, wanted
 from omnigraph.query.expr import TextMode
 from searching import naive_distance, naive_match, naive_stems

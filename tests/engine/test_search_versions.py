@@ -6,10 +6,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.reading import Reading
-from omnigraph.engine.search import column_words, text_index
-from omnigraph.engine.search.column_words import ColumnWords, words_of
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.search import column_index, inverted_index
+from omnigraph.engine.search.column_index import ColumnWords, words_of
 from omnigraph.engine.search.ranking import rank_rows
 from omnigraph.engine.search.text_match import text_positions
 from omnigraph.query.expr import TextMode
@@ -37,11 +37,11 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts were analysed, call by call."""
     counts: list[int] = []
 
-    def counted(texts: pa.Array, budget: Budget | None = None) -> text_index.TextIndex:
+    def counted(texts: pa.Array, budget: Budget | None = None) -> inverted_index.TextIndex:
         counts.append(len(texts))
-        return text_index.build(texts, budget)
+        return inverted_index.build(texts, budget)
 
-    monkeypatch.setattr(column_words, "build", counted)
+    monkeypatch.setattr(column_index, "build", counted)
     return counts
 
 
@@ -164,8 +164,8 @@ def test_a_version_shares_the_parts_of_the_one_before(shelf: Shelf) -> None:
     assert len(second) == 2
 
 
-def kept(reading: Reading) -> tuple[column_words.Part, ...]:
+def kept(reading: Reading) -> tuple[column_index.Part, ...]:
     rows = reading.rows("Doc")
     list(words_of(reading, rows, "text"))
-    found: ColumnWords = rows.columns.derived("text", column_words.WORDS, lambda: pytest.fail("gone"), lambda _: 0)
+    found: ColumnWords = rows.columns.derived("text", column_index.WORDS, lambda: pytest.fail("gone"), lambda _: 0)
     return found.parts

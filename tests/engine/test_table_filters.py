@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.predicates import Inputs, evaluate
+from omnigraph.engine.predicate_eval import Inputs, evaluate
 from omnigraph.engine.table_filters import MAX_PUSHED_VALUES, bounds, pushed
 from omnigraph.query.expr import Expr, In, Prop
 from omnigraph.schema.arrow import arrow_type

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.engine.merging.conflicts import ConflictKind
-from omnigraph.engine.merging.sides import SideChanges
+from omnigraph.engine.merging.side_changes import SideChanges
 from omnigraph.engine.merging.three_way import Prefer, RowMerge, three_way
 from omnigraph.engine.writing.blobs import REFERENCE
-from omnigraph.engine.writing.pending import pending_schema
+from omnigraph.engine.writing.write_buffer import pending_schema
 from omnigraph.lang.source import Source
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.catalog import AnyType

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryTimeoutError
-from omnigraph.engine.tables import adjacency as adjacency_module
-from omnigraph.engine.tables.adjacency import Adjacency, Edges, adjacency, collapsed, patched
-from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.engine.query_budget import Budget, QueryTimeoutError
+from omnigraph.engine.tables import csr as adjacency_module
+from omnigraph.engine.tables.csr import Adjacency, Edges, adjacency, collapsed, patched
+from omnigraph.engine.tables.graph_cache import ReadCache
 from omnigraph.engine.tables.topology import DanglingEdgeError, Topology, ends_of
 from omnigraph.options import Options
 from row_worlds import EDGES, NODES, budget, live_rows, new_session, rows_of, table_of, view_of, write
@@ -256,6 +256,6 @@ def test_sizes_that_fill_more_than_one_word_are_sorted_too() -> None:
 
 
 def sorted_edges(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from omnigraph.engine.tables.adjacency import _sorted
+    from omnigraph.engine.tables.csr import _sorted
 
     return _sorted(source, target, 2**31, 2**34)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.texts import place
+from omnigraph.graph.arguments import place
 from worlds import runtime
 
 SCHEMA = "node P { name: String @key  text: String? }"

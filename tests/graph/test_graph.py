@@ -12,7 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph import __all__ as public_names
 from omnigraph.clock import parse_instant
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import rows, runtime
 
 SCHEMA = "node Person { v: I64 }\nnode City { v: I64 }\nedge LivesIn: Person -> City\n"

@@ -10,8 +10,8 @@ import pytest
 import omnigraph as og
 from damaging import made
 from hostile_graphs import HOSTILE, call_every_verb, link_away, replace_by_pipe, serve, set_up, table_of
-from omnigraph.ops.findings import Severity
-from omnigraph.storage.objects import ForeignFileError
+from omnigraph.ops.check_findings import Severity
+from omnigraph.storage.object_store import ForeignFileError
 from watching import watch
 from worlds import FAST, runtime
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from language_strategies import anything, mutated, query_texts, schema_texts
-from omnigraph.lang.format import format_source
+from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
+from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language, tokenize
 from omnigraph.lang.parsed import Parsed
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
-from omnigraph.lang.render import diagnostic_json, render_text
 from omnigraph.lang.schema_ast import SchemaFile
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source

@@ -10,8 +10,8 @@ from load_calls import edge, node
 from mutating import new_graph, rows, run
 from naive_algorithms import naive_components, naive_pagerank, naive_triangles
 from omnigraph.ops.algorithm_call import AlgorithmArgumentError, MixedEndsError
-from omnigraph.ops.arguments import BadArgumentError
-from omnigraph.ops.table import TypeMissingError
+from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.ops.open_table import TypeMissingError
 
 SCHEMA = """
 node Person {

@@ -21,7 +21,7 @@ from omnigraph.ops.export import ordered_rows
 from omnigraph.ops.session import Session
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.blobs import read_blobs
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 from worlds import FAST, runtime
 
 SCHEMA = """

@@ -14,12 +14,12 @@ import pytest
 import omnigraph as og
 from feeding import head, run
 from omnigraph.clock import SystemClock
-from omnigraph.commit.journal import next_commits
-from omnigraph.ops import changes as feeds
-from omnigraph.ops.row_changes import Pair
+from omnigraph.commit.history_reader import next_commits
+from omnigraph.ops import change_feed as feeds
+from omnigraph.ops.row_diff import Pair
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+from omnigraph.storage.object_store import StoreDeniedError, StoreUnavailableError
 from worlds import FAST, runtime
 
 SCHEMA = "node P { name: String @key  n: I32? }\nnode C { name: String @key }\n"
@@ -167,7 +167,7 @@ def test_a_commit_in_whose_middle_the_store_fails_begins_again(
 ) -> None:
     clock.happenings = [lambda: None] * ROUNDS
     last = graph.commits()[1].id
-    monkeypatch.setattr("omnigraph.ops.change_set.BLOCK_BYTES", 1)
+    monkeypatch.setattr("omnigraph.ops.commit_changes.BLOCK_BYTES", 1)
     original = Pair.changes
     failures = iter(range(ROUNDS))
 

@@ -15,11 +15,11 @@ import omnigraph as og
 from collecting import SkewedClock, names, pass_time
 from omnigraph.commit.publisher import arm
 from omnigraph.ops.check import CheckCall, check
-from omnigraph.ops.findings import CODES, Severity
+from omnigraph.ops.check_findings import CODES, Severity
 from omnigraph.ops.open import open_session
 from omnigraph.runtime import Runtime
-from omnigraph.storage.inspection import Listing
-from omnigraph.storage.store import Store
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.integrity_check import Listing
 from worlds import FAST, runtime
 
 
@@ -321,7 +321,7 @@ def test_a_list_that_was_outrun_by_a_writer_is_no_damage(
         listed = store.objects.list_under(path)
         return Listing(path, [info for info in listed if len(looks) > 1 or not info.key.endswith(fresh)])
 
-    monkeypatch.setattr("omnigraph.commit.damage.listing_of", outrun)
+    monkeypatch.setattr("omnigraph.commit.manifest_check.listing_of", outrun)
 
     assert harm.codes(graph) == []
     assert looks[:2] == ["__manifest", "__manifest"]

@@ -11,20 +11,20 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
-from omnigraph.cli.failure import EXIT_CODES
+from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.cli.main import main
 from omnigraph.clock import SystemClock
-from omnigraph.engine.checking.lookups import check_lookups
-from omnigraph.engine.checking.rows import check_rows as read_rows
+from omnigraph.engine.checking.index_integrity import check_lookups
+from omnigraph.engine.checking.row_integrity import check_rows as read_rows
 from omnigraph.errors import Kind
 from omnigraph.ops import check_rows
 from omnigraph.ops.check import CheckProgress, CheckResult
-from omnigraph.ops.findings import Finding
+from omnigraph.ops.check_findings import Finding
 from omnigraph.runtime import Runtime
 from omnigraph.storage import verification
 from omnigraph.storage.checksums import checksum_file
-from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import StoredIndex
+from omnigraph.storage.lance_table import Table
 from upkeep_calls import optimized
 from worlds import FAST, runtime
 

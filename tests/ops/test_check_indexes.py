@@ -9,10 +9,10 @@ import pytest
 import omnigraph as og
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.ops.findings import Finding
+from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.session import Session
-from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import build_segment, stage_segments, stored_indexes
+from omnigraph.storage.lance_table import Table
 from upkeep_calls import optimized
 from worlds import runtime
 

@@ -12,14 +12,14 @@ import pytest
 import omnigraph as og
 from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.bulk.scratch import Scratch
-from omnigraph.engine.checking.ends import check_ends
-from omnigraph.engine.checking.repeated import RepeatedHashes
+from omnigraph.engine.bulk.temp_directory import Scratch
+from omnigraph.engine.checking.duplicate_hashes import RepeatedHashes
+from omnigraph.engine.checking.edge_integrity import check_ends
 from omnigraph.engine.view import View
-from omnigraph.ops.findings import Finding
+from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.storage.index_staging import build_segment, stage_segments
 from worlds import runtime
@@ -227,7 +227,7 @@ def test_what_was_put_on_disk_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch
             super().__init__(prefix)
             made.append(self.directory)
 
-    monkeypatch.setattr("omnigraph.engine.checking.repeated.Scratch", Watched)
+    monkeypatch.setattr("omnigraph.engine.checking.duplicate_hashes.Scratch", Watched)
 
     with RepeatedHashes(2) as repeated:
         repeated.add(np.arange(10, dtype=np.uint64))

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from merging import change, new_graph, run, try_merge
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from upkeep_calls import optimized
 from worlds import runtime
 

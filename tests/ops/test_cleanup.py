@@ -29,22 +29,22 @@ from collecting import (
     small_world,
 )
 from load_calls import node
-from omnigraph.commit.notes import TaskNote
 from omnigraph.commit.publisher import abandon, arm
+from omnigraph.commit.task_journal import TaskNote
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.cleanup import CleanupCall, cleanup
 from omnigraph.ops.cleanup_files import WHOLE_VERSIONS
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.session import Session
-from omnigraph.ops.table_upkeep import UpkeepCall
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
-from omnigraph.storage.handles import Handles
+from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY, version_file
-from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
-from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.version_files import PinnedFiles, pinned_files
 from upkeep_calls import AtPoint, eager
 from worlds import FAST
 

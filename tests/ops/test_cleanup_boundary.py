@@ -9,7 +9,7 @@ import omnigraph as og
 from branching import put
 from collecting import DAY, again, collect, content, looked_at, pass_time, small_world
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.layout import RECOVERY
 from upkeep_calls import AtPoint
 from worlds import CALM

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from collecting import DAY, SCHEMA, pass_time
-from omnigraph.engine.tables.derived_bytes import read_files, sealed
+from omnigraph.engine.tables.derived_format import read_files, sealed
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import DERIVED
 from upkeep_calls import AtPoint

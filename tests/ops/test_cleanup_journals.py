@@ -29,7 +29,7 @@ from omnigraph.ops.history import list_commits
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import MANIFEST
 from worlds import FAST

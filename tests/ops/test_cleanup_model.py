@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from collecting_model import Collected
-from omnigraph.commit import collection, publisher
-from omnigraph.commit.retention import KeptPin, Line, Plan, kept_pins, planned
+from omnigraph.commit import gc_plan, publisher
+from omnigraph.commit.gc_retention import KeptPin, Line, Plan, kept_pins, planned
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage import collector
-from omnigraph.storage.pinned_files import PinnedFiles, version_parts
+from omnigraph.storage import garbage_files
+from omnigraph.storage.version_files import PinnedFiles, version_parts
 
 MANY = 1_500
 
@@ -55,7 +55,7 @@ def forget_deletions(patch: pytest.MonkeyPatch) -> None:
         found = version_parts(dataset, path)  # type: ignore[arg-type]  # Lance's own
         return PinnedFiles(frozenset(file for file in found.files if "_deletions" not in file), found.directories)
 
-    patch.setattr("omnigraph.storage.pinned_files.version_parts", parts)
+    patch.setattr("omnigraph.storage.version_files.version_parts", parts)
 
 
 def forget_indexes(patch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def forget_indexes(patch: pytest.MonkeyPatch) -> None:
         found = version_parts(dataset, path)  # type: ignore[arg-type]  # Lance's own
         return PinnedFiles(found.files, frozenset())
 
-    patch.setattr("omnigraph.storage.pinned_files.version_parts", parts)
+    patch.setattr("omnigraph.storage.version_files.version_parts", parts)
 
 
 def forget_branches(patch: pytest.MonkeyPatch) -> None:
@@ -74,12 +74,12 @@ def forget_branches(patch: pytest.MonkeyPatch) -> None:
     def of_main(line: Line, plan: Plan, shared: Mapping[str, set[int]]) -> Iterator[KeptPin]:
         return kept_pins(line, plan, shared) if line.path == "__manifest" else iter(())
 
-    patch.setattr(collection, "kept_pins", of_main)
+    patch.setattr(gc_plan, "kept_pins", of_main)
 
 
 def forget_tags(patch: pytest.MonkeyPatch) -> None:
     """A plan that keeps what is young, and nothing for its own sake."""
-    patch.setattr(collection, "planned", lambda line, policy, _extra: planned(line, policy, ()))
+    patch.setattr(gc_plan, "planned", lambda line, policy, _extra: planned(line, policy, ()))
 
 
 def forget_the_floor(patch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def forget_the_floor(patch: pytest.MonkeyPatch) -> None:
 
 def leave_old_versions(patch: pytest.MonkeyPatch) -> None:
     """A sweep that takes versions for something that always stays."""
-    patch.setattr(collector, "_VERSION", collector._HEAD)
+    patch.setattr(garbage_files, "_VERSION", garbage_files._HEAD)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ import omnigraph as og
 from cloning import Every, branched, cloned, differences, on, opened, present, readable, tree
 from mutating import run
 from omnigraph.commit.branches import Branches
-from omnigraph.commit.cut import take_cut
-from omnigraph.commit.floor import CommitCollectedError
+from omnigraph.commit.consistent_cut import take_cut
+from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_log import ManifestLog, UnfinishedCloneError
 from omnigraph.ops import clone as clone_verb
 from omnigraph.ops.clone_tables import TablePlan, plan_tables
-from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.storage.table_cache import PinUnreadableError
 from upkeep_calls import AtPoint, exported, optimized
 from worlds import FAST, runtime
 

@@ -10,8 +10,8 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
-from omnigraph.ops.findings import Severity
-from omnigraph.storage import dataset
+from omnigraph.ops.check_findings import Severity
+from omnigraph.storage import lance_table
 from upkeep_calls import opened, optimized
 from worlds import FAST, runtime
 
@@ -116,7 +116,7 @@ def export(graph: og.Graph, tmp_path: Path, way: str) -> None:
 def test_an_export_refuses_damage_of_a_large_file(
     way: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset, "SMALL_BYTES", 0)  # as if every file were large
+    monkeypatch.setattr(lance_table, "SMALL_BYTES", 0)  # as if every file were large
     graph = opened(str(root))
     file = harm.data_file(root)
     data = bytearray(file.read_bytes())

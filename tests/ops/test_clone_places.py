@@ -14,15 +14,15 @@ import pytest
 import omnigraph as og
 from cloning import Every, branched, cloned, on, opened, present, readable, tree
 from mutating import new_graph, run
-from omnigraph.commit import claims
-from omnigraph.commit.claims import Claim, CloneBusyError, clones_at
+from omnigraph.commit import clone_lock
+from omnigraph.commit.clone_lock import Claim, CloneBusyError, clones_at
 from omnigraph.commit.manifest_log import NotAGraphError, UnfinishedCloneError
 from omnigraph.commit.sidecar import Lease
 from omnigraph.faults import InjectedFaultError
 from omnigraph.ops import clone as clone_verb
 from omnigraph.ops.clone import NestedPlacesError
 from omnigraph.options import Durability
-from omnigraph.storage.store import Store
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.uri import parse_uri
 from upkeep_calls import AtPoint
 from worlds import FAST, runtime
@@ -249,7 +249,7 @@ def test_a_clone_that_was_made_before_the_place_was_claimed_is_left_alone(
         monkeypatch.undo()
         cloned(graph, tmp_path / "c")
         before.update(tree(tmp_path / "c"))
-        return claims.claimed(*arguments)
+        return clone_lock.claimed(*arguments)
 
     monkeypatch.setattr(clone_verb, "claimed", claim_late)
     with pytest.raises(og.PlaceTakenError):

@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import StoreUnfitError, create
-from omnigraph.storage.local_objects import LocalObjects
+from omnigraph.storage.local_object_store import LocalObjects
 from worlds import new_world, runtime
 
 

@@ -11,9 +11,9 @@ import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.main import main
-from omnigraph.commit.manifest import ManifestCorruptError
+from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.errors import Kind
-from omnigraph.graph.face import Graph
+from omnigraph.graph.graph import Graph
 from omnigraph.storage.layout import version_key
 from upkeep_calls import opened
 from worlds import runtime
@@ -153,7 +153,7 @@ def test_an_unexpected_error_is_blamed_on_a_damaged_file(
     graph = harm.copied(unrecorded, tmp_path / "g")
     graph.query(ALL)
     flip(harm.data_file(Path(graph.uri)), 0.99)
-    monkeypatch.setattr("omnigraph.graph.face.query", failing(KeyError("spot")))
+    monkeypatch.setattr("omnigraph.graph.graph.query", failing(KeyError("spot")))
 
     with pytest.raises(og.PinUnreadableError) as caught:
         graph.query(ALL)
@@ -166,7 +166,7 @@ def test_an_unexpected_error_of_a_sound_graph_stays_what_it_is(
 ) -> None:
     graph = harm.copied(whole, tmp_path / "g")
     graph.query(ALL)
-    monkeypatch.setattr("omnigraph.graph.face.query", failing(KeyError("spot")))
+    monkeypatch.setattr("omnigraph.graph.graph.query", failing(KeyError("spot")))
 
     with pytest.raises(KeyError, match="spot"):
         graph.query(ALL)
@@ -176,7 +176,7 @@ def test_an_interrupt_is_not_looked_into(whole: og.Graph, tmp_path: Path, monkey
     graph = harm.copied(whole, tmp_path / "g")
     graph.query(ALL)
     flip(harm.data_file(Path(graph.uri)))
-    monkeypatch.setattr("omnigraph.graph.face.query", failing(KeyboardInterrupt()))
+    monkeypatch.setattr("omnigraph.graph.graph.query", failing(KeyboardInterrupt()))
 
     with pytest.raises(KeyboardInterrupt):
         graph.query(ALL)

@@ -10,8 +10,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
-from omnigraph.ops.write import TableWrite, write_tables
-from omnigraph.storage.dataset import io_counts
+from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.lance_table import io_counts
 from worlds import FAST, rows, runtime
 
 SCHEMA = """

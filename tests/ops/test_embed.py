@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 import omnigraph as og
 from mutating import run
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget, QueryTimeoutError
 from omnigraph.engine.embed import (
     ModelDiffersError,
     NoProviderError,
@@ -29,8 +28,9 @@ from omnigraph.engine.embed import (
 from omnigraph.engine.embedders.choose import provider_from, query_embedding
 from omnigraph.engine.embedders.hashing import HashProvider
 from omnigraph.engine.embedders.openai_http import ATTEMPTS, OpenAIProvider
+from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.ops.embed import EmbedProgress, NotEmbeddedError
-from omnigraph.ops.table import TypeMissingError
+from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Embedding, Property

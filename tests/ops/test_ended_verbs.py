@@ -14,10 +14,10 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.ops.maintenance_worker import LocalHands
 from omnigraph.ops.session import while_wanted
-from omnigraph.ops.upkeep_hands import LocalHands
 from omnigraph.options import EmbedOptions, EmbedProvider
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 from worlds import FAST, runtime
 
 SCHEMA = """

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.one_row import Spot, spot_before
-from omnigraph.ops.write import TableWrite, write_tables
-from omnigraph.storage.dataset import Table, io_counts
+from omnigraph.engine.entity_trace import Spot, spot_before
+from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.lance_table import Table, io_counts
 from omnigraph.storage.layout import detached_file
 from worlds import runtime
 

@@ -17,8 +17,8 @@ from lance.file import LanceFileReader
 import omnigraph as og
 from load_calls import Record, edge, node
 from mutating import new_graph
-from omnigraph.engine.search import column_words
-from omnigraph.engine.tables import read_cache
+from omnigraph.engine.search import column_index
+from omnigraph.engine.tables import graph_cache
 from upkeep_calls import optimized
 
 WORD = "vqxzkwj"
@@ -49,8 +49,8 @@ def documents() -> Iterator[Record]:
 @pytest.fixture
 def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> og.Graph:
     """A graph that says the word in rows, blobs, indexes, what was derived, on branches and under a tag."""
-    monkeypatch.setattr(read_cache, "DERIVED_EDGES", 1)
-    monkeypatch.setattr(column_words, "DERIVED_ROWS", 1)
+    monkeypatch.setattr(graph_cache, "DERIVED_EDGES", 1)
+    monkeypatch.setattr(column_index, "DERIVED_ROWS", 1)
     made = new_graph(tmp_path, SCHEMA)
     made.load(list(documents()), mode="append")
     optimized(made)

@@ -14,8 +14,8 @@ import pytest
 import omnigraph as og
 from damaging import made
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.findings import Severity
-from omnigraph.storage.requests import is_unreachable
+from omnigraph.ops.check_findings import Severity
+from omnigraph.storage.io_counters import is_unreachable
 
 SPARE = (*range(12), 14, 18, 24, 40)
 """How many files a process may open beside those that it has open already."""

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.engine.decoding.records import read_graph_records
+from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.typed_files import TypedFile, read_typed
-from omnigraph.engine.json_rows import json_lines
+from omnigraph.engine.jsonl_encoding import json_lines
 from omnigraph.engine.writing import blobs as blobs_module
 from omnigraph.ops import export as export_module
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType
 from record_reading import CATALOG, SCHEMA

@@ -24,12 +24,12 @@ from collecting import DAY, TABLES, again, collect, content, looked_at, pass_tim
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag
+from omnigraph.storage.io_counters import store_failure
 from omnigraph.storage.layout import DERIVED, EDGES, MANIFEST, NODES, RESERVE
-from omnigraph.storage.objects import StoreFullError, StoreUnavailableError
-from omnigraph.storage.requests import store_failure
+from omnigraph.storage.object_store import StoreFullError, StoreUnavailableError
 from upkeep_calls import AtPoint
 from worlds import FAST
 

@@ -11,7 +11,7 @@ import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows, run
 from omnigraph.cli.main import main
-from omnigraph.commit.dropped import DataDroppedError
+from omnigraph.commit.purges import DataDroppedError
 from omnigraph.ops.branch import create_branch
 from omnigraph.runtime import Runtime
 from upkeep_calls import exported, indexed_rows

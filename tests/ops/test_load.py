@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from load_calls import edge, files_below, loaded, node, person, refused, source, text_of
 from mutating import column, new_graph, people, rows, run
-from omnigraph.engine.bulk.spool import Spool, SpoolError
+from omnigraph.engine.bulk.row_spool import Spool, SpoolError
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadMode, Progress, TypeCounts, TypedSource
 from omnigraph.ops.load_reading import ReadRecords
 
@@ -454,7 +454,7 @@ def test_a_row_of_a_table_is_named_by_its_number(graph: og.Graph) -> None:
 
 def test_many_rows_lie_in_few_fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = new_graph(tmp_path, "node N { v: I64 }")
-    monkeypatch.setattr("omnigraph.engine.decoding.records.WINDOW_ROWS", 100)
+    monkeypatch.setattr("omnigraph.engine.decoding.graph_jsonl.WINDOW_ROWS", 100)
     table = pa.table({"v": range(200_000)})
 
     loaded(graph, "append", inputs=LoadInput(typed=(TypedSource(type="N", is_edge=False, data=table),)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.decoding.sources import FileFormatError
+from omnigraph.engine.decoding.input_files import FileFormatError
 from omnigraph.errors import FileDeniedError, FileMissingError
 from omnigraph.ops.load_inputs import (
     BadInputNameError,
@@ -20,7 +20,7 @@ from omnigraph.ops.load_inputs import (
     expand_inputs,
     parse_maps,
 )
-from omnigraph.ops.table import TypeMissingError
+from omnigraph.ops.open_table import TypeMissingError
 from record_reading import CATALOG
 from worlds import runtime
 

@@ -10,8 +10,8 @@ import pytest
 import omnigraph as og
 from load_calls import loaded, refused
 from omnigraph.engine.decoding import fast_records
+from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.line_blocks import LineBlock, Places
-from omnigraph.engine.decoding.records import read_graph_records
 from record_reading import refusals
 from schema_making import accepted
 from worlds import runtime
@@ -121,7 +121,7 @@ def test_records_of_the_older_shape_are_read_the_quick_way(monkeypatch: pytest.M
         left.append(len(rest))
         return found, rest
 
-    monkeypatch.setattr("omnigraph.engine.decoding.records.read_graph_block", counting)
+    monkeypatch.setattr("omnigraph.engine.decoding.graph_jsonl.read_graph_block", counting)
 
     rows = list(read_graph_records(io.BytesIO(EXPORT), accepted(SCHEMA), runtime().ids, name="in"))
 

@@ -11,10 +11,10 @@ import pytest
 import omnigraph as og
 from damaging import codes, made
 from omnigraph.clock import SystemClock
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.runtime import Runtime
+from omnigraph.storage.cas_table_errors import NewestVersionDamagedError
 from omnigraph.storage.layout import version_number
-from omnigraph.storage.swap_errors import NewestVersionDamagedError
 from worlds import FAST, runtime
 
 

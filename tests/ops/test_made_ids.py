@@ -6,10 +6,10 @@ import pytest
 
 import omnigraph as og
 from load_calls import edge, loaded, node
-from omnigraph.engine.bulk import ids
+from omnigraph.engine.bulk import id_checks
 from omnigraph.schema.arrow import ID
-from omnigraph.spark.ledger import Ledger, Rules
-from omnigraph.storage import lookup
+from omnigraph.spark.load.key_shuffle import Ledger, Rules
+from omnigraph.storage import key_lookup
 from worlds import runtime
 
 SCHEMA = "node Person { name: String @key }\nedge Saw: Person -> Person"
@@ -25,13 +25,13 @@ def graph(tmp_path: Path) -> og.Graph:
 def looked_up(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, *records: object) -> list[str]:
     """The tables whose committed ids a load asks for."""
     asked: list[str] = []
-    look = lookup.existing
+    look = key_lookup.existing
 
     def watched(table: object, *rest: object) -> object:
         asked.append(repr(table).partition("/")[0])
         return look(table, *rest)  # type: ignore[arg-type] # what it was called with
 
-    monkeypatch.setattr(ids, "existing", watched)
+    monkeypatch.setattr(id_checks, "existing", watched)
     loaded(graph, "append", *records)  # type: ignore[arg-type] # records
     return asked
 

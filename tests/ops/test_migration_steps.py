@@ -11,7 +11,7 @@ import omnigraph as og
 from load_calls import Record, edge, node
 from merging import change
 from mutating import new_graph, run
-from omnigraph.schema.steps import StepKind
+from omnigraph.schema.migration_steps import StepKind
 from upkeep_calls import eager, indexed_rows
 from worlds import runtime
 

@@ -8,8 +8,8 @@ import pytest
 import omnigraph as og
 from mutating import column, new_graph, people, run
 from omnigraph.engine.writing import unique
-from omnigraph.storage.column_sets import Positions
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.columnar_sets import Positions
+from omnigraph.storage.lance_table import Table
 
 
 @pytest.fixture

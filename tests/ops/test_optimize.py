@@ -9,11 +9,11 @@ import pytest
 
 import omnigraph as og
 from mutating import run
-from omnigraph.ops import upkeep_hands
+from omnigraph.ops import maintenance_worker
+from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import ReadOnlyError
-from omnigraph.ops.table import TypeMissingError
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.upkeep import SegmentBuild, build
 from upkeep_calls import EAGER, by_table, exported, files_of, fragments, indexed_rows, opened, optimized
 from worlds import FAST, runtime
@@ -329,7 +329,7 @@ def test_a_table_that_fails_is_reported_and_the_others_are_done(
             raise StoreUnavailableError("build it", "the disk is full")
         return build(table, segment)
 
-    monkeypatch.setattr(upkeep_hands, "build", wrong)
+    monkeypatch.setattr(maintenance_worker, "build", wrong)
     before, known = exported(graph), files_of(graph)
 
     done = opened(graph.uri).optimize()
@@ -347,7 +347,7 @@ def test_an_interrupt_leaves_nothing_behind(graph: og.Graph, monkeypatch: pytest
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(upkeep_hands, "build", interrupted)
+    monkeypatch.setattr(maintenance_worker, "build", interrupted)
     before, commits = files_of(graph), len(graph.commits())
 
     with pytest.raises(KeyboardInterrupt):

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.session import Session
-from omnigraph.ops.table_upkeep import UpkeepCall
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import UpkeepOptions
 from omnigraph.runtime import Runtime
 from property_profiles import profile

@@ -11,7 +11,7 @@ import omnigraph as og
 from mutating import new_graph
 from omnigraph.cli.main import main
 from omnigraph.places import Location, local_path, locate, scheme_of
-from omnigraph.spark.export import export_on_spark
+from omnigraph.spark.read.export import export_on_spark
 from worlds import runtime
 
 SCHEMA = "node Person { name: String @key  photo: Blob? }"

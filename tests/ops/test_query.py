@@ -15,18 +15,18 @@ import pytest
 import omnigraph as og
 from mutating import new_graph, people, run
 from omnigraph.clock import SystemClock
-from omnigraph.engine import run as running
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.output import finish as finishing
+from omnigraph.engine import executor as running
+from omnigraph.engine.executor import answer
+from omnigraph.engine.output import result_pipeline as finishing
+from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result_files import ResultFormatError
-from omnigraph.engine.run import answer
 from omnigraph.errors import TextTooLargeError
 from omnigraph.lang.source import Source
-from omnigraph.ops import kept_plans, prepared
+from omnigraph.ops import plan_cache, query_cache
 from omnigraph.ops import query as verb
-from omnigraph.ops.kept_plans import KeptPlans
-from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
+from omnigraph.ops.plan_cache import KeptPlans
 from omnigraph.ops.query import QueryCall
+from omnigraph.ops.query_cache import KeptCatalogs, PreparedQueries
 
 NAMES = "query names() { match { $p: Person } return { $p.name } order { $p.name } }"
 ONE = "query one($n: String) { match { $p: Person { name: $n } } return { $p.name, $p.age } }"
@@ -378,7 +378,7 @@ def test_a_query_that_is_cancelled_while_it_runs_stops_soon(graph: og.Graph, mon
     assert names(graph.query(NAMES)) == ["ada", "bob"]
 
 
-@pytest.mark.parametrize("module, part", [(kept_plans, "plan_read"), (verb, "answer_of"), (running, "finish")])
+@pytest.mark.parametrize("module, part", [(plan_cache, "plan_read"), (verb, "answer_of"), (running, "finish")])
 def test_an_interrupted_query_leaves_nothing_behind(
     graph: og.Graph, module: ModuleType, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,13 +444,13 @@ def test_a_query_that_is_interrupted_in_any_step_leaves_the_handle_as_it_was(
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries that are parsed and bound from now on."""
     seen: list[str] = []
-    prepare = prepared.prepare
+    prepare = query_cache.prepare
 
     def counted(source: Source, name: str | None, catalog: Any) -> Any:
         seen.append(source.text)
         return prepare(source, name, catalog)
 
-    monkeypatch.setattr(prepared, "prepare", counted)
+    monkeypatch.setattr(query_cache, "prepare", counted)
     return seen
 
 
@@ -487,7 +487,7 @@ def test_another_schema_binds_a_query_anew(graph: og.Graph) -> None:
 def test_only_so_many_queries_are_kept(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     session = graph._session
     catalog = session.catalog(session.snapshot())
-    monkeypatch.setattr(prepared, "KEPT_QUERIES", 2)
+    monkeypatch.setattr(query_cache, "KEPT_QUERIES", 2)
     seen = counting(monkeypatch)
     kept = PreparedQueries(10_000)
 
@@ -500,7 +500,7 @@ def test_only_so_many_queries_are_kept(graph: og.Graph, monkeypatch: pytest.Monk
 def test_only_so_much_text_is_kept(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     session = graph._session
     catalog = session.catalog(session.snapshot())
-    monkeypatch.setattr(prepared, "KEPT_BYTES", len(NAMES) + 5)
+    monkeypatch.setattr(query_cache, "KEPT_BYTES", len(NAMES) + 5)
     seen = counting(monkeypatch)
     kept = PreparedQueries(10_000)
 
@@ -554,7 +554,7 @@ def test_the_catalog_of_a_schema_is_one_object(graph: og.Graph) -> None:
 
 
 def test_only_so_many_catalogs_are_kept(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "KEPT_CATALOGS", 2)
+    monkeypatch.setattr(query_cache, "KEPT_CATALOGS", 2)
     kept = KeptCatalogs()
     one, two, three = (msgspec.structs.replace(graph.snapshot().manifest.schema, id=name) for name in "123")
 

@@ -12,7 +12,7 @@ import omnigraph as og
 from collecting import files, pass_time
 from omnigraph.ops.query import begin
 from omnigraph.runtime import Runtime
-from omnigraph.spark.place import Place
+from omnigraph.spark.session.graph_location import Place
 from serving import ALL, Served, serving
 from worlds import FAST
 

@@ -17,9 +17,9 @@ from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.plan import CommitPlan
 from omnigraph.ops import record as recording
 from omnigraph.ops.check import CheckResult
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.options import Options, Verify
-from omnigraph.storage.handles import Handles
+from omnigraph.storage.table_cache import Handles
 from upkeep_calls import opened, optimized
 from worlds import FAST, runtime
 

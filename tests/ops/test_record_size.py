@@ -8,7 +8,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.bulk.refusals import LoadError
+from omnigraph.engine.bulk.load_errors import LoadError
 from omnigraph.engine.writing import record_size
 from omnigraph.engine.writing.violations import ConstraintError
 from worlds import runtime

@@ -10,14 +10,14 @@ import pytest
 from branching import branch, put
 from crash.jobs import OVER
 from omnigraph.cli.main import main
-from omnigraph.commit import audit
+from omnigraph.commit import recovery_log
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.history import commit_page, list_commits
 from omnigraph.ops.recoveries import list_recoveries
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.policy import Access, Action, Actor, Decision
 from serving import serving
 from worlds import reopened, seeded_world
@@ -89,11 +89,11 @@ def test_a_page_goes_on_behind_another(session: Session) -> None:
 
 
 def test_rows_of_earlier_releases_are_read(session: Session) -> None:
-    row = audit.rows(session.store)[0]
+    row = recovery_log.rows(session.store)[0]
     old = msgspec.structs.replace(
         row, operation_id="old", recovery_id="old", outcomes='{"operation":"load","tables":[]}'
     )
-    audit.record(session.store, old)
+    recovery_log.record(session.store, old)
 
     (newest, *_) = list_recoveries(session)
 
@@ -120,7 +120,7 @@ def test_a_graph_on_which_nobody_died_says_so(tmp_path: Path, capsys: pytest.Cap
 def test_a_server_pages_through_them(tmp_path: Path) -> None:
     served = serving(tmp_path, is_open_to_all=True)
     for number in range(3):
-        row = audit.AuditRow(
+        row = recovery_log.AuditRow(
             recovery_id=f"r{number}",
             operation_id=f"o{number}",
             kind="RolledBack",
@@ -130,7 +130,7 @@ def test_a_server_pages_through_them(tmp_path: Path) -> None:
             bytes_reclaimed=number,
             created_at="2026-01-31T12:00:00Z",
         )
-        audit.record(served.graph._session.store, row)
+        recovery_log.record(served.graph._session.store, row)
     first = served.client.get("/graphs/people/recoveries?limit=2").json()
 
     rest = served.client.get(f"/graphs/people/recoveries?limit=2&cursor={first['next_cursor']}").json()

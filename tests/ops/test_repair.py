@@ -12,15 +12,15 @@ from msgspec import structs
 import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
-from omnigraph.cli.failure import EXIT_CODES
+from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.cli.main import main
-from omnigraph.commit.records import SchemaRecord
+from omnigraph.commit.manifest_types import SchemaRecord
 from omnigraph.errors import Kind
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.ops.repair_plan import Certainty, Remedy
 from omnigraph.ops.repair_result import Outcome
-from omnigraph.storage.handles import read_errors
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.table_cache import read_errors
 from repairing import SCHEMA, codes_of, compacted_graph, mended, person
 from upkeep_calls import exported, opened, optimized
 from worlds import FAST, runtime

@@ -9,14 +9,14 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from collecting import DAY, pass_time
-from omnigraph.commit.damage import look_at
-from omnigraph.commit.going_back import put_aside
+from omnigraph.commit.manifest_check import look_at
+from omnigraph.commit.manifest_repair import put_aside
 from omnigraph.faults import POINTS, InjectedFaultError
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.ops.repair_plan import Certainty
 from omnigraph.ops.repair_result import Outcome, RepairResult
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.store import Store
 from omnigraph.storage.uri import parse_uri
 from repairing import codes_of, compacted_graph, mended, person
 from upkeep_calls import AtPoint, exported, opened

@@ -8,7 +8,7 @@ import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.main import main
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.ops.repair_plan import Certainty, Remedy
 from omnigraph.ops.repair_result import Outcome
 from repairing import SCHEMA, mended, person

@@ -15,10 +15,10 @@ import pytest
 import omnigraph as og
 from load_calls import loaded, person, text_of
 from mutating import SCHEMA, column, new_graph, people
-from omnigraph.commit.repeats import require_same_request
+from omnigraph.commit.idempotency import require_same_request
 from omnigraph.ops import load_digest
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import FAST, runtime
 
 ADD_A = 'query q() { insert Person { name: "a" } }'

@@ -9,17 +9,17 @@ import pytest
 
 import omnigraph as og
 from collecting import DAY, names, pass_time
-from omnigraph.commit.damage import ManifestLook, look_at
+from omnigraph.commit.manifest_check import ManifestLook, look_at
 from omnigraph.commit.marks import ManifestRolledBackError
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops import check_manifests
 from omnigraph.ops.check import anew
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.ops.repair_result import Outcome
 from omnigraph.runtime import Runtime
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.store import Store
 from rolling_back import WITNESSES, add, lose_versions, make_graph, roll_back
 from worlds import FAST, runtime
 

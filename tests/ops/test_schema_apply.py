@@ -11,7 +11,7 @@ import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows, run
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.engine.migrating import rules
+from omnigraph.engine.migrating import constraint_check
 from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.schema_apply import SchemaDropsDataError, SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.runtime import Runtime
@@ -296,7 +296,7 @@ def test_a_branch_has_a_schema_of_its_own(graph: og.Graph) -> None:
 
 def write_after_each_check(monkeypatch: pytest.MonkeyPatch, writes: Iterator[Callable[[], object]]) -> None:
     """Let the next of some writes happen whenever the rows were checked, before the change is published."""
-    check_rows = rules.check_rows
+    check_rows = constraint_check.check_rows
 
     def check_then_write(*args: object) -> object:
         findings = check_rows(*args)  # type: ignore[arg-type]  # handed through

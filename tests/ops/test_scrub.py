@@ -22,9 +22,9 @@ from omnigraph.ops import scrub as scrubbing
 from omnigraph.ops.scrub import FILE_WEIGHT, RECHECK_SECONDS, RETRY_SECONDS, Scrub, ScrubState, rest_seconds
 from omnigraph.runtime import Runtime
 from omnigraph.storage import scrubbing as reading
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import MANIFEST, version_file
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.store import Store
+from omnigraph.storage.object_store import StoreUnavailableError
 from upkeep_calls import AtPoint, files_of
 from worlds import FAST
 

@@ -11,8 +11,8 @@ from omnigraph.graph import Graph
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
+from omnigraph.ops.revision import state_of
 from omnigraph.ops.session import Session
-from omnigraph.ops.states import state_of
 from omnigraph.ops.tag import Tag, create_tag, delete_tag, list_tags
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import BRANCHES

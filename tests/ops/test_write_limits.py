@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.clock import SystemClock
-from omnigraph.engine.budget import Budget
+from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.writing import statements
 from omnigraph.engine.writing.streamed import StreamedRows
 from omnigraph.options import EmbedOptions, EmbedProvider

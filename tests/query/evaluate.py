@@ -27,7 +27,7 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
 )
-from omnigraph.query.ir import Direction, Hop, Pattern
+from omnigraph.query.logical_plan import Direction, Hop, Pattern
 from omnigraph.schema.types import ListOf, Scalar
 
 Row = Mapping[tuple[str, str], Any]

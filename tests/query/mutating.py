@@ -4,7 +4,7 @@ from omnigraph.lang.diagnostics import Checked
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind_mutation import bind_mutation
-from omnigraph.query.mutation_ir import MutationQuery
+from omnigraph.query.mutation_plan import MutationQuery
 from schema_making import catalog_from
 
 CATALOG = catalog_from("""

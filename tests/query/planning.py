@@ -4,7 +4,7 @@ from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import BoundQuery, bind_file
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
 from schema_making import catalog_from
 
 CATALOG = catalog_from("""

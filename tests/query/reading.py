@@ -4,7 +4,7 @@ from omnigraph.lang.diagnostics import Checked, Diagnostic
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
-from omnigraph.query.ir import BoundQuery, ReadQuery
+from omnigraph.query.logical_plan import BoundQuery, ReadQuery
 from schema_making import catalog_from
 
 CATALOG = catalog_from("""

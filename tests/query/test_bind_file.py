@@ -2,8 +2,8 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_file
 from omnigraph.query.expr import Parameter
-from omnigraph.query.ir import ReadQuery
-from omnigraph.query.mutation_ir import MutationQuery
+from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.mutation_plan import MutationQuery
 from omnigraph.schema.types import ListOf, Scalar, VectorOf
 from query.reading import CATALOG, bound, problems
 

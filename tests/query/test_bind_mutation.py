@@ -4,9 +4,9 @@ import pytest
 
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.source import Span
+from omnigraph.query.bind_values import holds
 from omnigraph.query.expr import And, Compare, Const, EdgeRef, Identity, Meta, NodeRef, Now, Op, ParamRef, Prop
-from omnigraph.query.mutation_ir import ROW, Delete, InsertEdge, InsertNode, StoredValue, Update
-from omnigraph.query.stored import holds
+from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, StoredValue, Update
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from query.mutating import bound, checked, codes

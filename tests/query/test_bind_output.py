@@ -1,7 +1,7 @@
 import pytest
 
 from omnigraph.query.expr import Aggregate, Entity, Fold, Identity, ParamRef, Prop
-from omnigraph.query.ir import ReadQuery, SortKey
+from omnigraph.query.logical_plan import ReadQuery, SortKey
 from omnigraph.schema.types import ListOf, Scalar, ValueType
 from query.reading import checked, problems_behind, returning
 

@@ -1,7 +1,7 @@
 import pytest
 
 from omnigraph.query.expr import Compare, EdgeRef, Identity, In, NodeRef, Op, Prop
-from omnigraph.query.ir import GENERATED, Direction, Shared
+from omnigraph.query.logical_plan import GENERATED, Direction, Shared
 from query.reading import checked, matching, only_finding, problems, problems_in, returning
 
 

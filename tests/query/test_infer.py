@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.query.ir import Direction, ReadQuery
+from omnigraph.query.logical_plan import Direction, ReadQuery
 from property_profiles import SOME_AND_MANY, profile
 from query.reading import checked, matching, only_finding, problems_in
 

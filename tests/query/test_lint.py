@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.lang.codes import Severity
+from omnigraph.lang.diagnostic_codes import Severity
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_file

@@ -1,7 +1,7 @@
 import pytest
 
 from omnigraph.query.expr import Contains, Expr, ParamRef, StartsWith, TextMatch, TextMode
-from omnigraph.query.rules.folding import fold_constants
+from omnigraph.query.rules.constant_folding import fold_constants
 from omnigraph.schema.types import Scalar
 from query.predicates import (
     COLOR,

@@ -1,5 +1,5 @@
 from omnigraph.query.expr import ParamRef
-from omnigraph.query.rules.membership import merge_equalities
+from omnigraph.query.rules.or_to_in import merge_equalities
 from omnigraph.schema.types import Scalar
 from query.predicates import COLOR, NOWHERE, both, compare, const, either, member, no, prop
 

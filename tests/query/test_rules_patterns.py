@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.query.expr import EdgeRef, Expr, Identity, NodeRef
-from omnigraph.query.ir import Absent, Hop, NodeBinding, Pattern, Shared
+from omnigraph.query.logical_plan import Absent, Hop, NodeBinding, Pattern, Shared
 from omnigraph.query.rules import PATTERN_RULES
-from omnigraph.query.rules.emptiness import settle_emptiness
+from omnigraph.query.rules.empty_pattern import settle_emptiness
 from omnigraph.query.rules.pushdown import push_down
-from omnigraph.query.rules.simplifying import simplify_filters
+from omnigraph.query.rules.simplify import simplify_filters
 from property_profiles import SOME_AND_MANY, profile
 from query.evaluate import Graph, Row, matches
 from query.predicates import (

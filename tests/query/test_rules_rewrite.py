@@ -3,8 +3,8 @@
 import pytest
 
 from omnigraph.query.expr_text import expr_text
-from omnigraph.query.ir import ReadQuery
-from omnigraph.query.mutation_ir import Delete, InsertNode, MutationQuery, Update
+from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.mutation_plan import Delete, InsertNode, MutationQuery, Update
 from omnigraph.query.rules import rewrite, rewrite_read
 from query.planning import plan, read
 

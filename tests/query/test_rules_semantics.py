@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.query.expr import Expr
-from omnigraph.query.rules.settling import settle
-from omnigraph.query.rules.simplifying import EXACT_RULES, simplify
+from omnigraph.query.rules.filter_truth import settle
+from omnigraph.query.rules.simplify import EXACT_RULES, simplify
 from property_profiles import SOME_AND_MANY, profile
 from query.evaluate import evaluate
 from query.predicates import predicates, random_params, random_rows

@@ -2,7 +2,7 @@ import pytest
 
 from omnigraph.query.expr import Expr
 from omnigraph.query.rules.contradiction import contradicts
-from omnigraph.query.rules.settling import settle
+from omnigraph.query.rules.filter_truth import settle
 from query.predicates import FALSE, TRUE, UNKNOWN, both, compare, const, either, member, no, not_null, null, prop
 
 AGE, RANK, NAME = prop("age"), prop("rank"), prop("name")

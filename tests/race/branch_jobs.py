@@ -10,7 +10,7 @@ from omnigraph.commit.branch_errors import (
 )
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.ops.branch import create_branch, delete_branch
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from race.jobs import opened
 from worlds import rows
 

@@ -11,19 +11,19 @@ import pyarrow as pa
 from omnigraph.commit import publisher
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.rebase import rebase
-from omnigraph.commit.records import Commit
-from omnigraph.commit.requirement import RowsUnchanged
-from omnigraph.commit.tables import SnapshotTables
+from omnigraph.commit.requirements import RowsUnchanged
+from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from omnigraph.storage.handles import Handles
+from omnigraph.storage.table_cache import Handles
 from worlds import FAST, rows, state
 
 RACING = Options(

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from upkeep_calls import opened
 from worlds import runtime
 

@@ -13,7 +13,7 @@ import pytest
 import omnigraph as og
 from conflict_cells import Between, Verb, contents, copied, load, mutation, opened_behind, seeded_graph
 from load_calls import edge, node, person
-from omnigraph.ops import load_spooled as load_module
+from omnigraph.ops import load_local as load_module
 from omnigraph.ops import mutate as mutate_module
 
 # The graph: persons a (age 1, email a@) and b (age 2), who knows nobody; city r; team t, led by a.

@@ -9,7 +9,7 @@ import pytest
 
 import damaging as harm
 import omnigraph as og
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from upkeep_calls import exported, opened, optimized
 from worlds import runtime
 from zygote import Zygote

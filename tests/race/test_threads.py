@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.requirement import RowsUnchanged
+from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import FAST, TABLES, reopened, rows, seeded_world, state
 
 THREADS, TIMES = 5, 8

@@ -15,7 +15,7 @@ import omnigraph as og
 from conflict_cells import Between, Verb, contents, copied, load, mutation, opened_behind, seeded_graph
 from load_calls import Record, person
 from mutating import SCHEMA, run
-from omnigraph.ops import load_spooled as load_module
+from omnigraph.ops import load_local as load_module
 from omnigraph.ops import merge as merge_module
 from omnigraph.ops import mutate as mutate_module
 from omnigraph.ops import schema_apply as schema_module

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from omnigraph.ops.open import open_session
 from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.session import Session
-from omnigraph.ops.table_upkeep import UpkeepCall
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from race.jobs import RACING, rounds_until
 from upkeep_calls import EAGER

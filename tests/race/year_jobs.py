@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.commit.floor import TooSlowError
+from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.options import UpkeepOptions
 from omnigraph.runtime import Runtime
 from race.jobs import RACING

@@ -11,10 +11,10 @@ from unittest.mock import patch
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.budget import Budget
+from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.ops import query as ops_query
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Traversal
 from read_seeding import append, named_rows, new_graph
 from read_thresholds import as_if_large

@@ -24,7 +24,7 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Options, Traversal
 from omnigraph.query.bind import bind_query
 from omnigraph.query.expr import EdgeRef, Entity, Expr, NodeRef
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.runtime import Runtime
 from omnigraph.schema.arrow import arrow_type

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.storage.s3_object_store import S3Objects
 from s3_server import BUCKET, fresh_uri, s3_server
 from worlds import FAST, runtime
 

@@ -12,7 +12,7 @@ import pytest
 from lance import LanceDataset
 
 from faulty_proxy import ALWAYS, MANIFEST_PUT, PATIENCE, SIDECAR, Act, Fault, FaultyProxy
-from omnigraph.commit import audit, publisher
+from omnigraph.commit import publisher, recovery_log
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
@@ -20,10 +20,10 @@ from omnigraph.commit.sidecar import Lease, Sidecar, list_sidecars
 from omnigraph.errors import Kind
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.storage.layout import table_path
-from omnigraph.storage.objects import StoreDeniedError, StoreUnavailableError
+from omnigraph.storage.object_store import StoreDeniedError, StoreUnavailableError
 from s3_server import copied, fresh_uri, s3_server
 from worlds import FAST, new_world, rows, runtime, seeded_world, state
 
@@ -288,7 +288,7 @@ def test_a_late_swap_after_recovery_has_declared_it_dead_has_no_effect(
 
     assert unknown.value.commit_id not in history(world)
     assert "n" not in state(world)["node:A"]
-    assert [row.kind for row in audit.rows(judge.store)] == ["RolledBack"]
+    assert [row.kind for row in recovery_log.rows(judge.store)] == ["RolledBack"]
     assert list_sidecars(world.store) == ([], [])
 
 
@@ -586,7 +586,7 @@ def test_a_fence_whose_response_is_lost_is_finished_by_the_next_pass(
     second = recover(judge.store, judge.log)
 
     assert len(first.rolled_back) + len(second.rolled_back) == 1
-    assert len(audit.rows(world.store)) == 1
+    assert len(recovery_log.rows(world.store)) == 1
     assert list_sidecars(world.store) == ([], [])
 
 

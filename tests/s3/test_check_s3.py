@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.ops.repair_plan import Certainty
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import MANIFEST, detached_file, version_file

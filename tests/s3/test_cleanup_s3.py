@@ -12,8 +12,8 @@ from collecting import collect, content, small_world
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
+from omnigraph.ops.revision import state_of
 from omnigraph.ops.session import Session
-from omnigraph.ops.states import state_of
 from omnigraph.ops.tag import create_tag
 from omnigraph.runtime import Runtime
 from s3_server import fresh_uri, s3_server

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.search import column_words
-from omnigraph.engine.tables import read_cache
+from omnigraph.engine.search import column_index
+from omnigraph.engine.tables import graph_cache
 from omnigraph.lang.source import Source
 from omnigraph.ops.cleanup_derived import DerivedSorter
 from omnigraph.options import Options
-from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.storage.s3_object_store import S3Objects
 from omnigraph.telemetry import Requests
 from s3_server import BUCKET, fresh_uri, s3_server
 from worlds import FAST, runtime
@@ -40,14 +40,14 @@ print(json.dumps([rows, requests.total(target="table")]))
 
 def keep_everything() -> None:
     """Small graphs are worth keeping something of, too."""
-    read_cache.DERIVED_EDGES = column_words.DERIVED_ROWS = 1
+    graph_cache.DERIVED_EDGES = column_index.DERIVED_ROWS = 1
 
 
 @pytest.fixture(scope="module", autouse=True)
 def everything_is_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(read_cache, "DERIVED_EDGES", 1)
-        patched.setattr(column_words, "DERIVED_ROWS", 1)
+        patched.setattr(graph_cache, "DERIVED_EDGES", 1)
+        patched.setattr(column_index, "DERIVED_ROWS", 1)
         yield
 
 

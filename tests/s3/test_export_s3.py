@@ -14,7 +14,7 @@ from mutating import new_graph
 from omnigraph.cli.main import main
 from omnigraph.ops import export
 from omnigraph.runtime import Runtime
-from omnigraph.storage import s3_objects
+from omnigraph.storage import s3_object_store
 from s3_server import BUCKET, fresh_uri, plain_client, s3_server
 from worlds import FAST
 
@@ -57,7 +57,7 @@ def exported(graph: og.Graph) -> bytes:
 def test_graph_jsonl_is_one_object_with_the_same_bytes(
     graph: og.Graph, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch, part_bytes: int
 ) -> None:
-    monkeypatch.setattr(s3_objects, "_WRITTEN_PART_BYTES", part_bytes)
+    monkeypatch.setattr(s3_object_store, "_WRITTEN_PART_BYTES", part_bytes)
     note = "x" * 6_000_000
     graph.mutate('query q($n: String) { insert Person { name: "long", note: $n } }', params={"n": note})
     target = f"{fresh_uri()}/all.jsonl"

@@ -21,7 +21,7 @@ from mutating import SCHEMA
 from omnigraph.lang.source import Source
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource, expand_inputs, total_bytes
 from omnigraph.schema.accept import load_schema
-from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.storage.s3_object_store import S3Objects
 from s3_server import BUCKET, plain_client, s3_server
 from worlds import FAST, runtime
 

@@ -8,7 +8,7 @@ import pytest
 import omnigraph as og
 from collecting import DAY
 from omnigraph.commit.marks import ManifestRolledBackError
-from omnigraph.ops.findings import Severity
+from omnigraph.ops.check_findings import Severity
 from omnigraph.runtime import Runtime
 from rolling_back import WITNESSES, roll_back
 from s3_server import fresh_uri, s3_server

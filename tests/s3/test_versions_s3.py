@@ -9,7 +9,7 @@ import omnigraph as og
 from merging import contents, run
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.storage.objects import ObjectInfo
+from omnigraph.storage.object_store import ObjectInfo
 from s3_server import fresh_uri, s3_server
 from worlds import FAST
 

@@ -10,10 +10,10 @@ from omnigraph.lang.source import Source
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.schema.codec import decode_catalog, encode_catalog
-from omnigraph.schema.diff import plan_migration
+from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.lint import lint_schema
+from omnigraph.schema.migration_planner import plan_migration
 from schema_making import schema_texts
 
 any_text = st.one_of(

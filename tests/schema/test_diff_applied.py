@@ -6,11 +6,11 @@ from itertools import groupby
 from hypothesis import given, settings
 
 from omnigraph.schema.catalog import AnyType, Cardinality, Catalog, CheckRule, EdgeType, NodeType, Property, RangeRule
-from omnigraph.schema.codec import fingerprint
-from omnigraph.schema.diff import plan_migration
+from omnigraph.schema.catalog_codec import fingerprint
 from omnigraph.schema.identity import assign_identities
+from omnigraph.schema.migration_planner import plan_migration
+from omnigraph.schema.migration_steps import MigrationPlan, Step, StepKind
 from omnigraph.schema.step_details import IndexOf, KeyOf, Rule, UniqueOf
-from omnigraph.schema.steps import MigrationPlan, Step, StepKind
 from schema_making import accepted, catalog_from, catalogs
 
 

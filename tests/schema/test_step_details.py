@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from omnigraph.schema.diff import plan_migration
-from omnigraph.schema.steps import MigrationPlan, StepKind
+from omnigraph.schema.migration_planner import plan_migration
+from omnigraph.schema.migration_steps import MigrationPlan, StepKind
 from schema_making import accepted, catalog_from
 
 

@@ -11,10 +11,10 @@ from starlette.types import Message
 
 from omnigraph.clock import SystemClock
 from omnigraph.config.server import Limits
-from omnigraph.engine.budget import Budget, QueryCancelledError
+from omnigraph.engine.query_budget import Budget, QueryCancelledError
 from omnigraph.options import EmbedOptions, EmbedProvider
-from omnigraph.server.gate import _Receiving, refusal
-from omnigraph.server.refusals import RequestTooLongError
+from omnigraph.server.http.middleware import _Receiving, refusal
+from omnigraph.server.http_errors import RequestTooLongError
 from omnigraph.server.service import Exchange, _cancel_when_gone, _require_time
 from serving import SCHEMA, Served, serving
 from worlds import FAST

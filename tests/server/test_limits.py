@@ -11,8 +11,8 @@ from starlette.types import Message
 
 from omnigraph.config.server import Limits
 from omnigraph.server.admission import Admission
-from omnigraph.server.app import make_app
-from omnigraph.server.refusals import ServerBusyError, TooManyRequestsError
+from omnigraph.server.http.app import make_app
+from omnigraph.server.http_errors import ServerBusyError, TooManyRequestsError
 from serving import ADD, ALL, Served, serving
 
 LIMITS = Limits(
@@ -388,7 +388,7 @@ def test_a_stream_that_fails_has_no_end(served: Served, monkeypatch: pytest.Monk
     async def send(message: Message) -> None:
         sent.append(message)
 
-    monkeypatch.setattr("omnigraph.server.routes_read.result_pieces", failing)
+    monkeypatch.setattr("omnigraph.server.http.routes_read.result_pieces", failing)
     body = json.dumps({"query": ALL}).encode()
     exchange(served, "/graphs/people/query", once(body, then_gone=False), send, "application/x-ndjson")
 
@@ -401,7 +401,7 @@ def test_a_client_that_went_away_cancels_its_query(served: Served, monkeypatch: 
     cancelled = threading.Event()
     monkeypatch.setattr(budget, "cancel", cancelled.set)
     monkeypatch.setattr(served.service, "budget", lambda *_: budget)
-    monkeypatch.setattr("omnigraph.graph.face.query", lambda *_: cancelled.wait(60) or pytest.fail("it went on"))
+    monkeypatch.setattr("omnigraph.graph.graph.query", lambda *_: cancelled.wait(60) or pytest.fail("it went on"))
 
     async def send(message: Message) -> None:
         pass

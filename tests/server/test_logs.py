@@ -104,7 +104,7 @@ def test_what_nobody_foresaw_is_a_500_with_an_id_that_is_in_the_log(
     def fails(*_: object) -> None:
         raise ZeroDivisionError(CANARY)
 
-    monkeypatch.setattr("omnigraph.graph.face.query", fails)
+    monkeypatch.setattr("omnigraph.graph.graph.query", fails)
 
     answer = served.client.post("/graphs/people/query", json={"query": ALL}, headers=served.as_role("reader"))
 

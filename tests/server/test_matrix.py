@@ -7,8 +7,8 @@ from fastapi.routing import APIRoute
 
 from omnigraph import __version__
 from omnigraph.policy import Action
-from omnigraph.server.app import ROUTERS
-from omnigraph.server.routes_server import source_version
+from omnigraph.server.http.app import ROUTERS
+from omnigraph.server.http.routes_server import source_version
 from server_routes import ROLES, ROUTES, UNKNOWN, Route, request, serve_every_route
 from serving import Served
 

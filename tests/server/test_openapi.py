@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import errors_reference
-from omnigraph.server.wire_errors import _OF_CODES
+from omnigraph.server.http.error_responses import _OF_CODES
 from serving import TOKENS, Served, serving
 
 EXAMPLES, MANY = 3, 60

@@ -9,10 +9,10 @@ import pytest
 
 from earlier_release import without_checksums
 from omnigraph.config.server import Limits
-from omnigraph.engine.budget import Budget
-from omnigraph.server.answers import within
-from omnigraph.server.asked import part_of
-from omnigraph.server.refusals import RangeRefusedError
+from omnigraph.engine.query_budget import Budget
+from omnigraph.server.http.request_arguments import part_of
+from omnigraph.server.http.responses import within
+from omnigraph.server.http_errors import RangeRefusedError
 from serving import ADD, SCHEMA, Served, serving
 from worlds import FAST
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import omnigraph as og
 from omnigraph.cli.main import main
-from omnigraph.spark import export as export_module
+from omnigraph.spark.read import export as export_module
 from spark_worlds import SCHEMA, all_types_graph, put, stored
 from worlds import runtime
 

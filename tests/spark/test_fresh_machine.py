@@ -12,7 +12,7 @@ TOOLS = ("bash", "sh", "env", "dirname", "head", "ps", "uname", "id", "tr", "cat
 """What Spark's own scripts start."""
 
 A_JOB = """
-from omnigraph.spark.session import _home, session
+from omnigraph.spark.session.spark_session import _home, session
 from pyspark.sql import functions as f
 spark = session("local[1]")
 def twice(batches):
@@ -27,7 +27,7 @@ print(_home().directory)
 
 WITHOUT_BUNDLE = """
 import sys
-import omnigraph.config.java as java
+import omnigraph.spark.session.java_runtime as java
 java.bundle = lambda: None
 from omnigraph.cli.main import main
 sys.exit(main(sys.argv[1:]))

@@ -12,8 +12,8 @@ import omnigraph as og
 import spark_other_build
 from load_calls import person
 from mutating import new_graph
-from omnigraph.spark import handshake
-from omnigraph.spark.handshake import ExecutorDiffersError, check_build, own_build
+from omnigraph.spark.session import handshake
+from omnigraph.spark.session.handshake import ExecutorDiffersError, check_build, own_build
 from spark_loading import file_of
 
 PACKAGE = Path(og.__file__).parent

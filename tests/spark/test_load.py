@@ -16,16 +16,16 @@ import omnigraph as og
 from crash.jobs import leftovers
 from load_calls import Record, edge, files_below, loaded, node, person, source
 from mutating import column, new_graph, rows, run
-from omnigraph.commit.notes import PhaseClosedError
+from omnigraph.commit.task_journal import PhaseClosedError
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, LoadMode, LoadResult, Progress, TypedSource
-from omnigraph.spark.failures import JobCancelledError
-from omnigraph.spark.frame_digest import digest_frames
-from omnigraph.spark.job import SparkLoading
-from omnigraph.spark.reading import SparkInput
-from omnigraph.spark.staged_load import InputChangedError
-from omnigraph.spark.task import Staging, worked_on
+from omnigraph.spark.load.frame_digest import digest_frames
+from omnigraph.spark.load.load_engine import SparkLoading
+from omnigraph.spark.load.load_input import SparkInput
+from omnigraph.spark.load.load_state import InputChangedError
+from omnigraph.spark.load.load_task import Staging, worked_on
+from omnigraph.spark.session.error_translation import JobCancelledError
 from spark_loading import APART, exported, file_of, left_over, reasons, spark_loaded, texts
 from worlds import runtime
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import omnigraph as og
 from mutating import new_graph
 from omnigraph.ops.load import LoadError
-from omnigraph.spark.job import SparkLoading
+from omnigraph.spark.load.load_engine import SparkLoading
 from spark_loading import left_over, reasons, spark_loaded
 
 KINDS: dict[str, Callable[[int], dict[str, object] | str]] = {

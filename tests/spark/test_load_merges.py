@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 import omnigraph as og
 from crash.jobs import leftovers
 from load_calls import Record, edge, files_below, loaded, node
-from omnigraph.commit.notes import TaskNote
-from omnigraph.engine.bulk.incoming import Batch
+from omnigraph.commit.task_journal import TaskNote
+from omnigraph.engine.bulk.load_batch import Batch
 from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, Progress, TypedSource
-from omnigraph.spark import load_jobs
-from omnigraph.spark.job import SparkLoading
-from omnigraph.spark.merging import SparkMerge
+from omnigraph.spark.load import load_jobs
+from omnigraph.spark.load.load_engine import SparkLoading
+from omnigraph.spark.load.load_merge import SparkMerge
 from spark_loading import exported, file_of, left_over, reasons, spark_loaded, texts
 from worlds import runtime
 
@@ -315,7 +315,7 @@ def test_a_small_merge_is_read_by_the_driver_and_starts_no_job(
 def test_what_the_driver_reads_by_itself_is_held_in_memory_while_it_is_little(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, is_kept: bool
 ) -> None:
-    monkeypatch.setattr("omnigraph.spark.held.MOST_HELD", most_held)
+    monkeypatch.setattr("omnigraph.spark.load.driver_buffer.MOST_HELD", most_held)
     kept: list[str] = []
     keep = TaskNote.keep
 

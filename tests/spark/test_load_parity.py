@@ -10,7 +10,7 @@ from corpus_format import Case, read_cases
 from corpus_runner import failure_of
 from corpus_writing import LoadOrder, is_load_case
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
-from omnigraph.spark.job import SparkLoading, reader
+from omnigraph.spark.load.load_engine import SparkLoading, reader
 from spark_loading import exported, spark_loaded
 
 CASES = [

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import omnigraph as og
 from load_calls import Record, edge, loaded, node
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput
-from omnigraph.spark.job import SparkLoading
+from omnigraph.spark.load.load_engine import SparkLoading
 from spark_loading import exported, file_of, left_over, spark_loaded
 from worlds import runtime
 

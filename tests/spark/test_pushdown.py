@@ -10,11 +10,11 @@ from pyspark.sql.types import StructType
 
 import omnigraph as og
 from omnigraph.schema.catalog import AnyType
-from omnigraph.spark.graph import SparkGraph
-from omnigraph.spark.scan import Piece, pieces, plan_scan, read_piece
-from omnigraph.spark.sql import Use, _empty, _leaves, _planned, _predicate, _viewed, planned_uses
-from omnigraph.spark.types import spark_schema
-from omnigraph.storage.dataset import Fragment, io_counts
+from omnigraph.spark.read.spark_types import spark_schema
+from omnigraph.spark.read.sql_views import Use, _empty, _leaves, _planned, _predicate, _viewed, planned_uses
+from omnigraph.spark.read.table_scan import Piece, pieces, plan_scan, read_piece
+from omnigraph.spark.spark_graph import SparkGraph
+from omnigraph.storage.lance_table import Fragment, io_counts
 from spark_worlds import all_types_graph, type_of
 
 EXACT = [

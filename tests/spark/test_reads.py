@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
 from omnigraph.schema.arrow import arrow_schema
-from omnigraph.spark.graph import SparkGraph
+from omnigraph.spark.spark_graph import SparkGraph
 from spark_worlds import all_types_graph, put, stored, type_of
 
 

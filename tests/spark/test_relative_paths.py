@@ -12,8 +12,8 @@ from mutating import new_graph
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_inputs import GraphLines, OneInput, expand_inputs
-from omnigraph.spark import reading
-from omnigraph.spark.splits import InputNotOnExecutorError, Split, plan_splits, with_absolute_path
+from omnigraph.spark.load import load_input
+from omnigraph.spark.load.input_splits import InputNotOnExecutorError, Split, plan_splits, with_absolute_path
 from spark_loading import APART, left_over, reasons, spark_loaded
 
 PEOPLE = 60
@@ -64,7 +64,7 @@ def test_what_an_executor_does_not_find_is_said_to_be_missing_there(
         (place / name).unlink()
         return found
 
-    monkeypatch.setattr(reading, "plan_splits", plan)
+    monkeypatch.setattr(load_input, "plan_splits", plan)
     given = typed(name) if name.endswith(".csv") else LoadInput(graph=(GraphSource(data=name),))
 
     with pytest.raises(InputNotOnExecutorError) as refused:

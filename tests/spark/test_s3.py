@@ -16,12 +16,12 @@ from load_calls import edge, loaded, person, text_of
 from mutating import SCHEMA
 from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.optimize import OptimizeCall, optimize
-from omnigraph.ops.table_upkeep import UpkeepCall
+from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.runtime import Runtime
-from omnigraph.spark.job import SparkLoading
-from omnigraph.spark.place import Place
-from omnigraph.spark.upkeep import SparkHands
-from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.spark.load.load_engine import SparkLoading
+from omnigraph.spark.maintenance import SparkHands
+from omnigraph.spark.session.graph_location import Place
+from omnigraph.storage.s3_object_store import S3Objects
 from s3_server import BUCKET, fresh_uri, s3_server
 from spark_loading import APART, file_of, left_over, spark_loaded
 from upkeep_calls import EAGER, by_table, eager, exported

@@ -15,8 +15,8 @@ import pyspark
 import pytest
 
 import omnigraph as og
-from omnigraph.config.java import java_of_process
-from omnigraph.spark.home import Home
+from omnigraph.spark.session.java_runtime import java_of_process
+from omnigraph.spark.session.launch_environment import Home
 from worlds import runtime
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1200)]
@@ -190,8 +190,8 @@ import omnigraph as og
 from dataclasses import replace
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
-from omnigraph.spark.job import reader
-from omnigraph.spark.session import session
+from omnigraph.spark.load.load_engine import reader
+from omnigraph.spark.session.spark_session import session
 from omnigraph.runtime import Runtime
 
 master, uri, data = sys.argv[1:]

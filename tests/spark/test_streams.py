@@ -17,11 +17,11 @@ import omnigraph as og
 import spark_streaming
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults, InjectedFaultError
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.runtime import Runtime
-from omnigraph.spark import stream as stream_module
-from omnigraph.spark.checkpoint import CheckpointTakenError
-from omnigraph.spark.stream import BadMappingError, RowMapping
+from omnigraph.spark.stream import structured_streaming as stream_module
+from omnigraph.spark.stream.checkpoint import CheckpointTakenError
+from omnigraph.spark.stream.structured_streaming import BadMappingError, RowMapping
 from spark_streaming import MAPPING, SCHEMA, events, expected, found, run, write_events
 from worlds import FAST, runtime
 

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
-from omnigraph.engine.bulk.refusals import LoadError
+from omnigraph.engine.bulk.load_errors import LoadError
 from omnigraph.engine.decoding.record_error import ColumnError
-from omnigraph.spark.failures import surfacing
-from omnigraph.spark.source import SourceOptionError
+from omnigraph.spark.data_source import SourceOptionError
+from omnigraph.spark.session.error_translation import surfacing
 from spark_worlds import all_types_graph, stored
 from worlds import runtime
 

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.engine.view import View
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 from worlds import runtime
 
 

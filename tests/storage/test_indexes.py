@@ -10,10 +10,10 @@ from omnigraph.commit.publisher import publish
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, write_tables
-from omnigraph.storage.dataset import IndexCoverage, Table
+from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.compaction import carried
 from omnigraph.storage.index_staging import OutdatedSegmentError, stage_index
-from omnigraph.storage.rewriting import carried
+from omnigraph.storage.lance_table import IndexCoverage, Table
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.versions import StaleBaseError, apply
 from worlds import rows, runtime, seeded_world, state

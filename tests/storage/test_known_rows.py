@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.ops.session import Session
-from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Table
+from omnigraph.storage.key_lookup import Located
 from omnigraph.storage.known_rows import KnownRows
-from omnigraph.storage.lookup import Located
+from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, Table
 from omnigraph.storage.staging import stage_delete, stage_upsert
 from omnigraph.storage.versions import apply
 from omnigraph.telemetry import Requests

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.storage.local_objects import LocalObjects
-from omnigraph.storage.objects import ForeignFileError, ObjectKeyError
+from omnigraph.storage.local_object_store import LocalObjects
+from omnigraph.storage.object_store import ForeignFileError, ObjectKeyError
 
 CALLS: dict[str, Callable[[LocalObjects, str], object]] = {
     "get": lambda store, key: store.get(key),

@@ -11,10 +11,10 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.dataset import MAX_PUSHED_KEYS, Fragment, Table
+from omnigraph.storage.compaction import carried, stage_rewrite
 from omnigraph.storage.index_staging import stage_index
-from omnigraph.storage.lookup import existing
-from omnigraph.storage.rewriting import carried, stage_rewrite
+from omnigraph.storage.key_lookup import existing
+from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, Fragment, Table
 from omnigraph.storage.staging import (
     Change,
     DuplicateRowError,

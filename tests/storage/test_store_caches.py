@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.storage import store as store_module
-from omnigraph.storage.store import Store
+from omnigraph.storage import graph_storage as store_module
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.uri import parse_uri
 from worlds import FAST, runtime
 

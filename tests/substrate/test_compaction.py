@@ -13,7 +13,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.lance import Bitmap
 
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.rewriting import _MAX_FRAGMENT_ID, _numbers_in
+from omnigraph.storage.compaction import _MAX_FRAGMENT_ID, _numbers_in
 from omnigraph.storage.upkeep import _task_options
 
 SIZES = (10, 5_000, 200_000, 5_000_000, 0, None)

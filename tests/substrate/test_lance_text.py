@@ -12,7 +12,7 @@ import pytest
 from lance import LanceDataset
 from lance.query import MatchQuery
 
-from omnigraph.engine.search.analysis import words
+from omnigraph.engine.search.tokenizer import words
 
 _PLAIN = (
     "graph graphs graphing engine engines run runs running ran quick quickly query queries table tables fast faster"

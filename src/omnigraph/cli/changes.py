@@ -15,8 +15,8 @@ from omnigraph.cli.render import binary_stdout, flush_output, output_errors, pri
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
-    from omnigraph.ops.change_set import ChangeSet
-    from omnigraph.ops.changes import ChangeFeed
+    from omnigraph.ops.change_feed import ChangeFeed
+    from omnigraph.ops.commit_changes import ChangeSet
 
 _SIGNALLED = 128
 """A process that a signal ends has this and the signal's number as its exit code."""

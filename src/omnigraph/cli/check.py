@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.failure import EXIT_CODES
+from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.cli.options import (
     chosen_place,
     is_served,
@@ -22,7 +22,7 @@ from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
     from omnigraph.ops.check import CheckProgress, CheckResult
-    from omnigraph.ops.findings import Finding
+    from omnigraph.ops.check_findings import Finding
 
 
 @click.command("check")

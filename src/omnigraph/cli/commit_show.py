@@ -10,7 +10,7 @@ from omnigraph.cli.render import facts_text, print_json, print_text, table_text
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
-    from omnigraph.commit.records import Commit
+    from omnigraph.commit.manifest_types import Commit
 
 
 @click.command("show")

@@ -12,12 +12,12 @@ from omnigraph.cli.main import main
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import flush_output, print_json, print_text, table_text, use_color
 from omnigraph.demo.cost_table import HEADERS, cost_rows
-from omnigraph.demo.place import prepare
-from omnigraph.demo.stage import Stage
-from omnigraph.demo.story import Tour, farewell, play
+from omnigraph.demo.directory import prepare
+from omnigraph.demo.runner import Stage
+from omnigraph.demo.script import Tour, farewell, play
 from omnigraph.options import Engine
 from omnigraph.places import local_path
-from omnigraph.spark.choice import this_machine
+from omnigraph.spark.load.engine_choice import this_machine
 
 DIRECTORY = "omnigraph-demo"
 

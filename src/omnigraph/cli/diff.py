@@ -10,7 +10,7 @@ from omnigraph.cli.render import binary_stdout, output_errors, print_json, print
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from omnigraph.ops.row_changes import TypeCounts
+    from omnigraph.ops.row_diff import TypeCounts
 
 
 @click.command("diff")

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import click
 
+from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
     chosen_query,
     given_params,
@@ -15,9 +16,8 @@ from omnigraph.cli.options import (
     refuse_two_states,
 )
 from omnigraph.cli.render import print_json, print_text
-from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.lang.source import Source
-from omnigraph.ops.choose import choose_query
+from omnigraph.ops.select_query import choose_query
 from omnigraph.query.bind import bind_query
 from omnigraph.query.explain import explain
 from omnigraph.query.rules import rewrite

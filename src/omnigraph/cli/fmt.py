@@ -6,14 +6,14 @@ from pathlib import PurePath
 
 import click
 
+from omnigraph.cli.input_files import STDIN, language_files, read_source
 from omnigraph.cli.options import color_option, json_option
+from omnigraph.cli.output_files import write_source
 from omnigraph.cli.render import count_of, print_error, print_json, print_text, use_color
-from omnigraph.cli.sources import STDIN, language_files, read_source
-from omnigraph.cli.written import write_source
+from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
 from omnigraph.lang.diagnostics import Diagnostic
-from omnigraph.lang.format import format_source
+from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language
-from omnigraph.lang.render import diagnostic_json, render_text
 from omnigraph.lang.source import Source
 
 _LANGUAGES = {"schema": Language.SCHEMA, "query": Language.QUERY}

@@ -3,10 +3,10 @@
 import click
 
 import omnigraph
+from omnigraph.cli.input_files import read_source
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import count_of, print_json, print_text
-from omnigraph.cli.slips import warn_of_slips
-from omnigraph.cli.sources import read_source
+from omnigraph.cli.schema_warnings import warn_of_slips
 from omnigraph.lang.invisible import reveal
 
 

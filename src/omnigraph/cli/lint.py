@@ -6,11 +6,11 @@ from pathlib import PurePath
 
 import click
 
-from omnigraph.cli.checking import FileReport, check_queries, check_schema
+from omnigraph.cli.input_files import STDIN, language_files, read_source
 from omnigraph.cli.options import color_option, json_option
 from omnigraph.cli.render import count_of, print_json, print_text, use_color
-from omnigraph.cli.sources import STDIN, language_files, read_source
-from omnigraph.lang.render import diagnostic_json, render_text
+from omnigraph.cli.static_checks import FileReport, check_queries, check_schema
+from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
 
 _WITHOUT_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
 _WITHOUT_GOOD_SCHEMA = "the schema has errors: types, properties and edges of the queries were not checked"

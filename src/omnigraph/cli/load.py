@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import click
 
 from omnigraph.cli.confirm import confirm_on_remote, kind_of
-from omnigraph.cli.failure import EXIT_INTERRUPTED
+from omnigraph.cli.exit_codes import EXIT_INTERRUPTED
+from omnigraph.cli.input_files import STDIN
 from omnigraph.cli.options import (
     branch_option,
     chosen_place,
@@ -26,7 +27,6 @@ from omnigraph.cli.options import (
 )
 from omnigraph.cli.progress import ProgressLine, progress_line
 from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
-from omnigraph.cli.sources import STDIN
 from omnigraph.errors import FileUnreadableError
 from omnigraph.lang.invisible import reveal
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import click
 
 from omnigraph import __version__
-from omnigraph.cli.failure import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, fail
-from omnigraph.cli.lazy import Lazy, LazyGroup
+from omnigraph.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, fail
+from omnigraph.cli.lazy_groups import Lazy, LazyGroup
 from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output, require_output
 
 

@@ -24,7 +24,7 @@ from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
     from omnigraph.ops.optimize import OptimizeProgress, OptimizeResult
-    from omnigraph.ops.table_upkeep import TableUpkeep
+    from omnigraph.ops.optimize_table import TableUpkeep
 
 _HEADERS = ("table", "fragments", "indexes built", "pending", "outcome")
 

@@ -9,8 +9,8 @@ from omnigraph.clock import SystemClock, instant_text
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
-    from omnigraph.ops.reconcile import ReconcileRound
-    from omnigraph.ops.table_upkeep import TableUpkeep
+    from omnigraph.ops.auto_optimize import ReconcileRound
+    from omnigraph.ops.optimize_table import TableUpkeep
 
 
 def keep_optimizing(graph: "Graph", *, every: float, budget: float, actor: str | None, as_json: bool) -> int:

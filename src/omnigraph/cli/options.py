@@ -10,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 import omnigraph
-from omnigraph.cli.sources import STDIN, TYPED_NAME, read_source
-from omnigraph.cli.ways_out import is_graph
+from omnigraph.cli.error_hints import is_graph
+from omnigraph.cli.input_files import STDIN, TYPED_NAME, read_source
 from omnigraph.clock import parse_instant
 from omnigraph.config.client_token import token_here
 from omnigraph.lang.source import Source

@@ -3,9 +3,9 @@
 import click
 
 import omnigraph
+from omnigraph.cli.input_files import existing_directory
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import print_json, print_text
-from omnigraph.cli.sources import existing_directory
 
 
 @click.command("check")

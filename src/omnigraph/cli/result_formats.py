@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.cli.options import refuse
+from omnigraph.cli.output_files import written_file
 from omnigraph.cli.render import (
     binary_stdout,
     count_of,
@@ -19,7 +20,6 @@ from omnigraph.cli.render import (
     table_text,
     text_width,
 )
-from omnigraph.cli.written import written_file
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.confirm import can_ask, confirm, kind_of
+from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import branch_option, json_option, limit_options, opened_graph, place_options
 from omnigraph.cli.render import print_error, print_json, print_text
-from omnigraph.cli.slips import warn_of_slips
-from omnigraph.cli.sources import STDIN, read_source
+from omnigraph.cli.schema_warnings import warn_of_slips
 from omnigraph.ops.schema_apply import SchemaDropsDataError
 from omnigraph.schema.accept import load_schema
 
 if TYPE_CHECKING:
-    from omnigraph.graph.face import Graph
+    from omnigraph.graph.graph import Graph
     from omnigraph.lang.source import Source
 
 

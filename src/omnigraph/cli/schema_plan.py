@@ -2,13 +2,13 @@
 
 import click
 
+from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options, refuse
 from omnigraph.cli.render import print_json, print_text
-from omnigraph.cli.sources import STDIN, read_source
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.data_loss import losing
-from omnigraph.schema.diff import plan_migration
-from omnigraph.schema.steps import MigrationPlan
+from omnigraph.schema.migration_planner import plan_migration
+from omnigraph.schema.migration_steps import MigrationPlan
 
 _WARNING = "warning: what is dropped has data; `omnigraph schema apply` does that with --yes only\n"
 

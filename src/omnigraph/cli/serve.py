@@ -5,7 +5,7 @@ import click
 import omnigraph
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import count_of, print_json, print_text
-from omnigraph.config.allocator import prefer_system_allocator
+from omnigraph.runtime_memory import prefer_system_allocator
 
 
 @click.command("serve")

@@ -8,11 +8,11 @@ import click
 import omnigraph
 from omnigraph.cli.options import Instant, branch_option, json_option, opened_graph, place_options
 from omnigraph.cli.render import facts_text, print_json, print_text, table_text
+from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.lang.invisible import reveal
-from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from omnigraph.commit.records import Snapshot
+    from omnigraph.commit.manifest_types import Snapshot
     from omnigraph.graph import Graph
     from omnigraph.ops.operations import Operations
 

@@ -5,6 +5,7 @@ from datetime import datetime
 import click
 
 import omnigraph
+from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
     at_option,
     branch_option,
@@ -16,7 +17,6 @@ from omnigraph.cli.options import (
     store_option,
 )
 from omnigraph.cli.result_formats import FORMATS, chosen_format, deliver
-from omnigraph.cli.sources import STDIN, read_source
 
 
 @click.command("sql")

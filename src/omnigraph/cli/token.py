@@ -1,6 +1,6 @@
 """`omnigraph token`: the group."""
 
-from omnigraph.cli.lazy import Lazy, LazyGroup
+from omnigraph.cli.lazy_groups import Lazy, LazyGroup
 
 group = LazyGroup(
     "token",

@@ -8,7 +8,7 @@ import click
 from omnigraph import __version__
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import print_json, print_text
-from omnigraph.stored_format import INTERNAL_SCHEMA_VERSION
+from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 
 
 @click.command("version")

@@ -22,17 +22,17 @@ from omnigraph.commit.branch_errors import (
     BranchMissingError,
     BranchOutcomeUnknownError,
 )
-from omnigraph.commit.branch_names import check_branch_name, check_free, check_untagged
-from omnigraph.commit.floor import require_reachable, require_staged
+from omnigraph.commit.branch_registry import change_register
 from omnigraph.commit.gates import gate
+from omnigraph.commit.gc_horizon import require_reachable, require_staged
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, Others, OutcomeUnknownError, create_log
-from omnigraph.commit.records import MAIN, BranchRecord, Floor, Fork, Manifest, Snapshot
-from omnigraph.commit.register import change_register
+from omnigraph.commit.manifest_types import MAIN, BranchRecord, Floor, Fork, Manifest, Snapshot
+from omnigraph.commit.ref_names import check_branch_name, check_free, check_untagged
 from omnigraph.commit.tags import Tags
 from omnigraph.errors import OmnigraphError
+from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import MANIFEST, branch_path, version_file
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.telemetry import log as telemetry_log
 
 KEPT_LOGS = 256

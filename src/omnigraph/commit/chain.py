@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from omnigraph.commit.digests import begins_chain, compute_digest, covers_schema
-from omnigraph.commit.records import Commit, Manifest, Pin, PinChange, SchemaRecord
+from omnigraph.commit.manifest_types import Commit, Manifest, Pin, PinChange, SchemaRecord
 
 
 @dataclass(frozen=True, slots=True)

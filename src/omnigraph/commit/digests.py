@@ -16,7 +16,7 @@ from hashlib import sha256
 
 import msgspec
 
-from omnigraph.commit.records import RECORD, Commit, SchemaRecord
+from omnigraph.commit.manifest_types import RECORD, Commit, SchemaRecord
 
 _FORM = "omnigraph commit 1"
 """The first thing that is hashed: another canonical form would have another name."""

@@ -1,6 +1,6 @@
 """How long ago a state was known to be the newest, told by two clocks."""
 
-from omnigraph.storage.store import Store
+from omnigraph.storage.graph_storage import Store
 
 RECENT_SECONDS = 10.0
 """How long a held state is trusted not to have been left behind by a trim or a cleanup."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.records import MAIN, Pin, TableRecord
-from omnigraph.commit.refs import undo
+from omnigraph.commit.manifest_types import MAIN, Pin, TableRecord
+from omnigraph.commit.time_travel import undo
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import MANIFEST
 

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.clock import parse_instant
-from omnigraph.commit.manifest import decode_commit, decode_journal
-from omnigraph.commit.records import Commit, KeyIndex, KeyRun, Manifest
+from omnigraph.commit.manifest_codec import decode_commit, decode_journal
+from omnigraph.commit.manifest_types import Commit, KeyIndex, KeyRun, Manifest
 from omnigraph.storage.checksums import checksum_text
-from omnigraph.storage.objects import ObjectMissingError
-from omnigraph.storage.store import Store
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.object_store import ObjectMissingError
 from omnigraph.telemetry import log
 
 RUN_KEYS = 65_536

@@ -16,7 +16,7 @@ import pyarrow as pa
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.freshness import Freshness
 from omnigraph.commit.key_index import KeyFinder, is_remembered
-from omnigraph.commit.manifest import (
+from omnigraph.commit.manifest_codec import (
     ManifestCorruptError,
     check_stamp,
     checked_rows,
@@ -26,15 +26,15 @@ from omnigraph.commit.manifest import (
     head_rows,
     journal_rows,
 )
-from omnigraph.commit.records import MAIN, Commit, Fork, Manifest, Pin, SchemaRecord, Snapshot
+from omnigraph.commit.manifest_types import MAIN, Commit, Fork, Manifest, Pin, SchemaRecord, Snapshot
 from omnigraph.commit.sidecar import Origin, list_sidecars
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import Options
+from omnigraph.storage.cas_table import DAMAGE_DEPTH, PreparedSwap, SwapTable, create_swap_table, open_table, read_hint
+from omnigraph.storage.cas_table_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import MANIFEST, version_file
-from omnigraph.storage.objects import StoreDeniedError, StoreFullError, StoreUnavailableError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap import DAMAGE_DEPTH, PreparedSwap, SwapTable, create_swap_table, open_table, read_hint
-from omnigraph.storage.swap_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
+from omnigraph.storage.object_store import StoreDeniedError, StoreFullError, StoreUnavailableError
 from omnigraph.telemetry import log
 
 TRIM_EVERY = 100

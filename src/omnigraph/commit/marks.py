@@ -8,14 +8,14 @@ never taken back, so a journal that does not have such a commit has lost it.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.commit.damage import look_at, own_commits
-from omnigraph.commit.going_back import OPERATION
-from omnigraph.commit.manifest import ManifestCorruptError
-from omnigraph.commit.records import Commit, Manifest
+from omnigraph.commit.manifest_check import look_at, own_commits
+from omnigraph.commit.manifest_codec import ManifestCorruptError
+from omnigraph.commit.manifest_repair import OPERATION
+from omnigraph.commit.manifest_types import Commit, Manifest
 from omnigraph.commit.sidecar import Origin, Sidecar
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.cas_table_errors import DamagedError
+from omnigraph.storage.graph_storage import Store
 
 
 class ManifestRolledBackError(OmnigraphError):

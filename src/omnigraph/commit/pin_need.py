@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from omnigraph.commit.branches import Branches
-from omnigraph.commit.collected import collected_meanwhile
+from omnigraph.commit.gc_errors import collected_meanwhile
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.records import MAIN, Pin
-from omnigraph.commit.refs import undo
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import Handles, PinUnreadableError
-from omnigraph.storage.inspection import damage_of, footer_faults, listing_of, look_at_version
-from omnigraph.storage.pinned_files import version_parts
-from omnigraph.storage.store import Store
+from omnigraph.commit.manifest_types import MAIN, Pin
+from omnigraph.commit.time_travel import undo
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.integrity_check import damage_of, footer_faults, listing_of, look_at_version
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.table_cache import Handles, PinUnreadableError
+from omnigraph.storage.version_files import version_parts
 from omnigraph.telemetry import log
 
 MAX_BRANCHES = 20

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from omnigraph.commit.dropped import Purge
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.records import MergedFrom, Pin, SchemaRecord, TableRecord
-from omnigraph.commit.requirement import Requirement
+from omnigraph.commit.manifest_types import MergedFrom, Pin, SchemaRecord, TableRecord
+from omnigraph.commit.purges import Purge
+from omnigraph.commit.requirements import Requirement
 from omnigraph.storage.staging import Staged
 from omnigraph.storage.watch import Watch
 

@@ -14,27 +14,36 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.clock import instant_text
+from omnigraph.commit.commit_clock import moment_after
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.digests import add_digest
-from omnigraph.commit.floor import TooSlowError, require_base, require_source, require_staged
 from omnigraph.commit.gates import gate
+from omnigraph.commit.gc_horizon import TooSlowError, require_base, require_source, require_staged
+from omnigraph.commit.idempotency import earlier_try, require_same_request
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
-from omnigraph.commit.moments import moment_after
+from omnigraph.commit.manifest_types import (
+    MAIN,
+    MAINTENANCE,
+    Commit,
+    Manifest,
+    Pin,
+    PinChange,
+    SchemaRecord,
+    TableRecord,
+)
 from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
-from omnigraph.commit.records import MAIN, MAINTENANCE, Commit, Manifest, Pin, PinChange, SchemaRecord, TableRecord
 from omnigraph.commit.recovery import recover_when_due
-from omnigraph.commit.repeats import earlier_try, require_same_request
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.handles import Handles
+from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import version_file
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.pinned_files import find_used_lists
+from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.staging import Staged
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.version_files import find_used_lists
 from omnigraph.storage.versions import apply, create_table, preview, version_files
 from omnigraph.telemetry import log as telemetry_log
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_types import Commit, Snapshot
 from omnigraph.commit.plan import CommitPlan, Move
-from omnigraph.commit.records import Commit, Snapshot
-from omnigraph.commit.tables import SnapshotTables
-from omnigraph.storage.handles import Handles
-from omnigraph.storage.rewriting import carried
+from omnigraph.commit.snapshot_tables import SnapshotTables
+from omnigraph.storage.compaction import carried
+from omnigraph.storage.table_cache import Handles
 
 
 def changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> set[str]:

@@ -13,23 +13,23 @@ from datetime import timedelta
 import msgspec
 
 from omnigraph.clock import instant_text
-from omnigraph.commit.audit import AuditRow, record
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.checked_json import encode_checked
+from omnigraph.commit.commit_clock import moment_after
 from omnigraph.commit.digests import add_digest
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
+from omnigraph.commit.manifest_types import MAIN, Commit
 from omnigraph.commit.marks import find_operation_marks, refuse_lost
-from omnigraph.commit.moments import moment_after
-from omnigraph.commit.notes import clear, stray_operations, sweep
-from omnigraph.commit.records import MAIN, Commit
+from omnigraph.commit.recovery_log import AuditRow, record
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now
+from omnigraph.commit.task_journal import clear, stray_operations, sweep
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.objects import ObjectChangedError, ObjectMissingError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.storage.object_store import ObjectChangedError, ObjectMissingError
 from omnigraph.telemetry import RECOVERIES, log
 
 ACTOR = "omnigraph:recovery"

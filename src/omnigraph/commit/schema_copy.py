@@ -1,10 +1,10 @@
 """The readable copy of main's schema beside the tables. Users read it; the engine never does."""
 
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.records import MAIN
+from omnigraph.commit.manifest_types import MAIN
 from omnigraph.errors import OmnigraphError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import SCHEMA_COPY
-from omnigraph.storage.store import Store
 from omnigraph.telemetry import log as telemetry_log
 
 

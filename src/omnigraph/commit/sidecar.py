@@ -9,8 +9,9 @@ import msgspec
 
 from omnigraph.commit.checked_json import decode_checked, encode_checked
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, sidecar_key
-from omnigraph.storage.objects import (
+from omnigraph.storage.object_store import (
     ForeignFileError,
     ObjectChangedError,
     ObjectExistsError,
@@ -18,7 +19,6 @@ from omnigraph.storage.objects import (
     ObjectMissingError,
     StoreUnavailableError,
 )
-from omnigraph.storage.store import Store
 from omnigraph.telemetry import log
 
 FORMAT: Final = 1

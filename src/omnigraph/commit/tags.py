@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.branch_errors import BranchExistsError
-from omnigraph.commit.branch_names import check_tag_name, check_untagged
-from omnigraph.commit.floor import require_reachable
+from omnigraph.commit.branch_registry import change_register
+from omnigraph.commit.gc_horizon import require_reachable
 from omnigraph.commit.manifest_log import ManifestLog, OutcomeUnknownError
-from omnigraph.commit.records import Manifest, Snapshot, TagRecord
-from omnigraph.commit.register import change_register
+from omnigraph.commit.manifest_types import Manifest, Snapshot, TagRecord
+from omnigraph.commit.ref_names import check_tag_name, check_untagged
 from omnigraph.commit.tag_errors import TagMissingError, TagOutcomeUnknownError
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, Kind, NotAFileError, OmnigraphError
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KiB|MB|MiB|GB|GiB)")
 _UNITS = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}

@@ -10,8 +10,8 @@ from omnigraph.config.environment import BadVariableError, embedding_from
 from omnigraph.config.file import Section, SettingsError, read_settings
 from omnigraph.config.tokens import SHORTEST, TokenRecord, digest_of
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
-from omnigraph.ops.reconcile import ReconcilePolicy
+from omnigraph.ops.auto_optimize import ReconcilePolicy
+from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.places import scheme_of
 from omnigraph.policy import Actor

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from omnigraph.clock import instant_text
 from omnigraph.config.file import Section, SettingsError, read_settings
-from omnigraph.ops.actors import ActorRefusedError, CommitTextTooLongError, check_actor
+from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 
 PREFIX = "og_"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from omnigraph.demo.stage import Cost
+from omnigraph.demo.runner import Cost
 from omnigraph.telemetry import Requests
 
 HEADERS = ("step", "seconds", "reads", "writes", "lists", "rows")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.storage.plain_arrays import array_of, is_given, numbers, truths
+from omnigraph.storage.arrow_buffers import array_of, is_given, numbers, truths
 
 Ints = NDArray[np.int64]
 Check = Callable[[], None]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.output.finish import Answer
+from omnigraph.engine.output.result_pipeline import Answer
+from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result_files import ResultFormat, chosen_format, json_objects, opened, write_batches
 from omnigraph.engine.result_html import html_table
 from omnigraph.errors import Kind, OmnigraphError

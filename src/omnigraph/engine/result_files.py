@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.ipc as pa_ipc
 
-from omnigraph.engine.json_rows import json_column
+from omnigraph.atomic_file import whole_file
+from omnigraph.engine.jsonl_encoding import json_column
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.places import local_path
 from omnigraph.schema.arrow import type_from_arrow
-from omnigraph.whole_file import whole_file
 
 _encode = msgspec.json.Encoder().encode
 

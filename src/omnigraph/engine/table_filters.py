@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicates import Inputs, RowValue, column_of
+from omnigraph.engine.predicate_eval import Inputs, RowValue, column_of
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -32,7 +32,7 @@ from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
 from omnigraph.storage import filters
-from omnigraph.storage.plain_arrays import scalar
+from omnigraph.storage.arrow_buffers import scalar
 
 MAX_PUSHED_VALUES = 4_096
 MAX_NESTING = 24

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from omnigraph.commit.records import Snapshot
-from omnigraph.commit.tables import SnapshotTables
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """The public face: a graph, each method one call into `ops`."""
 
-from omnigraph.graph.face import Graph
+from omnigraph.graph.graph import Graph
 
 __all__ = ["Graph"]

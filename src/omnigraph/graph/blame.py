@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.graph import verbs
+from omnigraph.graph import lazy_ops
 
 C = TypeVar("C", bound=type)
 _PANIC = "PanicException"
@@ -31,7 +31,7 @@ def _guard(method: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             # An interrupt, or the end of a process, says nothing of what is stored.
             if isinstance(error, Exception) or type(error).__name__ == _PANIC:
-                verbs.damage_blame.blame_damage(self._session, error)
+                lazy_ops.damage_blame.blame_damage(self._session, error)
             raise
 
     return guarded

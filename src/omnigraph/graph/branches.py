@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from omnigraph.graph import verbs
+from omnigraph.graph import lazy_ops
 from omnigraph.graph.blame import blames_damage
 from omnigraph.ops.session import Session
 
@@ -23,7 +23,7 @@ class GraphBranches:
 
     def list(self) -> "list[Branch]":
         """All branches, main first and the others by name."""
-        return verbs.branch.list_branches(self._session)
+        return lazy_ops.branch.list_branches(self._session)
 
     def create(
         self,
@@ -45,7 +45,7 @@ class GraphBranches:
             BranchGoneError: `from_` was deleted meanwhile.
             BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
         """
-        return verbs.branch.create_branch(
+        return lazy_ops.branch.create_branch(
             self._session, name, source=from_, commit_id=snapshot, at=at, actor=self._session.signer(actor)
         )
 
@@ -58,4 +58,4 @@ class GraphBranches:
             BranchHasChildrenError: Others were taken from it: delete those first.
             BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is gone.
         """
-        return verbs.branch.delete_branch(self._session, name)
+        return lazy_ops.branch.delete_branch(self._session, name)

@@ -1,6 +1,6 @@
 """Branches, the past, differences, merges and schemas: the verbs of a graph that is versioned.
 
-A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/verbs.py`.
+A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/lazy_ops.py`.
 """
 
 import os
@@ -8,30 +8,30 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from omnigraph.commit.records import Commit, Snapshot
-from omnigraph.engine.budget import Budget
-from omnigraph.graph import verbs
+from omnigraph.commit.manifest_types import Commit, Snapshot
+from omnigraph.engine.query_budget import Budget
+from omnigraph.graph import lazy_ops
+from omnigraph.graph.arguments import place, schema_source
 from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.tags import GraphTags
-from omnigraph.graph.texts import place, schema_source
 from omnigraph.lang.source import Source
-from omnigraph.ops.arguments import chosen
+from omnigraph.ops.argument_checks import chosen
 from omnigraph.ops.limits import Limits, limited
 from omnigraph.ops.session import Session
 
 if TYPE_CHECKING:
-    from omnigraph.ops.change_set import ChangeSet
-    from omnigraph.ops.changes import ChangeFeed
+    from omnigraph.ops.change_feed import ChangeFeed
     from omnigraph.ops.clone import CloneResult
     from omnigraph.ops.clone_tables import CloneProgress
+    from omnigraph.ops.commit_changes import ChangeSet
     from omnigraph.ops.diff import Diff
     from omnigraph.ops.entity_history import EntityHistory
     from omnigraph.ops.history import CommitPage
     from omnigraph.ops.merge_result import MergeResult, Strategy
+    from omnigraph.ops.revision import AcceptedSchema
     from omnigraph.ops.schema_apply import SchemaResult
-    from omnigraph.ops.states import AcceptedSchema
-    from omnigraph.schema.steps import MigrationPlan
+    from omnigraph.schema.migration_steps import MigrationPlan
 
 
 @blames_damage
@@ -47,7 +47,7 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
             CommitMissingError: The branch's history has no such commit, or nothing that early.
         """
-        return verbs.states.show_state(self._session, branch=branch, commit_id=snapshot, at=at)
+        return lazy_ops.revision.show_state(self._session, branch=branch, commit_id=snapshot, at=at)
 
     def accepted_schema(
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
@@ -57,7 +57,7 @@ class HistoryVerbs:
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        return verbs.states.show_schema(self._session, branch=branch, commit_id=snapshot, at=at)
+        return lazy_ops.revision.show_schema(self._session, branch=branch, commit_id=snapshot, at=at)
 
     @property
     def branches(self) -> GraphBranches:
@@ -89,7 +89,7 @@ class HistoryVerbs:
             BranchMissingError, CommitMissingError: There is no such branch, or `before` is no commit of it.
         """
         session = self._session if all_branches else self._session.on(branch)
-        return verbs.history.list_commits(
+        return lazy_ops.history.list_commits(
             session, filters=filters, limit=limit, before=before, all_branches=all_branches
         )
 
@@ -104,7 +104,7 @@ class HistoryVerbs:
     ) -> "CommitPage":
         """As `commits`, with which of them cleanup has collected, and what to ask for to get the next page."""
         session = self._session if all_branches else self._session.on(branch)
-        return verbs.history.commit_page(
+        return lazy_ops.history.commit_page(
             session, filters=filters, limit=limit, before=before, all_branches=all_branches
         )
 
@@ -114,7 +114,7 @@ class HistoryVerbs:
         Raises:
             BranchMissingError, CommitMissingError: There is no such branch, or no history has such a commit.
         """
-        return verbs.history.show_commit(self._session, commit_id, branch=branch)
+        return lazy_ops.history.show_commit(self._session, commit_id, branch=branch)
 
     def commit_changes(
         self, commit_id: str, *, branch: str | None = None, types: Sequence[str] | None = None
@@ -126,7 +126,7 @@ class HistoryVerbs:
             CommitCollectedError, DataDroppedError: What it changed can't be read any more.
             TypeMissingError: There is no type of that name.
         """
-        return verbs.changes.commit_changes(self._session, commit_id, branch=branch, types=types)
+        return lazy_ops.change_feed.commit_changes(self._session, commit_id, branch=branch, types=types)
 
     def changes(
         self,
@@ -153,10 +153,10 @@ class HistoryVerbs:
             TypeMissingError: There is no type of that name.
             BranchGoneError: The branch was deleted while it was followed.
         """
-        call = verbs.changes.ChangesCall(
+        call = lazy_ops.change_feed.ChangesCall(
             since=since, types=types, limit=limit, follow=follow, poll_seconds=poll_seconds
         )
-        return verbs.changes.ChangeFeed(self._session.on(branch), call)
+        return lazy_ops.change_feed.ChangeFeed(self._session.on(branch), call)
 
     def history(self, type_name: str, id: str, *, branch: str = "main", limit: int | None = None) -> "EntityHistory":
         """Every version that one node or edge has had on a branch, newest first: by whom, when, and what changed.
@@ -168,7 +168,7 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
             TypeMissingError, EntityMissingError: There is no such type, or there never was such a node or edge.
         """
-        return verbs.entity_history.entity_history(self._session.on(branch), type_name, id, limit=limit)
+        return lazy_ops.entity_history.entity_history(self._session.on(branch), type_name, id, limit=limit)
 
     def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> "Diff":
         """What differs between two states: rows that came, went or say something else. Found as it is asked for.
@@ -181,8 +181,8 @@ class HistoryVerbs:
             TypeMissingError: Neither state has a type of that name.
         """
         session = self._session
-        before_state, after_state = (verbs.states.state_of(session, state) for state in (before, after))
-        return verbs.diff.Diff(session, before_state, after_state, types)
+        before_state, after_state = (lazy_ops.revision.state_of(session, state) for state in (before, after))
+        return lazy_ops.diff.Diff(session, before_state, after_state, types)
 
     def merge(  # noqa: PLR0913 - all but the source by name
         self,
@@ -215,8 +215,8 @@ class HistoryVerbs:
                 was merged into it; or others kept writing the same tables.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
-        settled = None if strategy is None else chosen("strategy", verbs.merge_result.Strategy, strategy)
-        call = verbs.merge.MergeCall(
+        settled = None if strategy is None else chosen("strategy", lazy_ops.merge_result.Strategy, strategy)
+        call = lazy_ops.merge.MergeCall(
             source=source,
             into=into,
             strategy=settled,
@@ -225,7 +225,7 @@ class HistoryVerbs:
             is_dry_run=dry_run,
         )
         limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
-        return verbs.merge.merge(limited(self._session, limits, "merge"), call)
+        return lazy_ops.merge.merge(limited(self._session, limits, "merge"), call)
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
@@ -240,7 +240,7 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
         """
         session = self._session.on(branch)
-        return verbs.schema_apply.plan_schema(session, schema_source(schema), allows_data_loss=allow_data_loss)
+        return lazy_ops.schema_apply.plan_schema(session, schema_source(schema), allows_data_loss=allow_data_loss)
 
     def apply_schema(  # noqa: PLR0913 - all but the schema by name
         self,
@@ -272,7 +272,7 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
-        call = verbs.schema_apply.SchemaCall(
+        call = lazy_ops.schema_apply.SchemaCall(
             source=schema_source(schema),
             actor=self._session.signer(actor),
             message=message,
@@ -280,7 +280,9 @@ class HistoryVerbs:
             allows_data_loss=allow_data_loss,
         )
         limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
-        return verbs.schema_apply.apply_schema(limited(self._session, limits, "change of the schema").on(branch), call)
+        return lazy_ops.schema_apply.apply_schema(
+            limited(self._session, limits, "change of the schema").on(branch), call
+        )
 
     def clone(
         self,
@@ -298,6 +300,6 @@ class HistoryVerbs:
             PlaceTakenError, CloneBusyError, NestedPlacesError: The clone can't be there.
         """
         names = None if branches is None else tuple(branches)
-        return verbs.clone.clone(
-            self._session, verbs.clone.CloneCall(target=place(target, "target"), branches=names, progress=progress)
+        return lazy_ops.clone.clone(
+            self._session, lazy_ops.clone.CloneCall(target=place(target, "target"), branches=names, progress=progress)
         )

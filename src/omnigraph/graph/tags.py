@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.graph import verbs
+from omnigraph.graph import lazy_ops
 from omnigraph.graph.blame import blames_damage
 from omnigraph.ops.session import Session
 
@@ -22,7 +22,7 @@ class GraphTags:
 
     def list(self) -> "list[Tag]":
         """All tags, by name."""
-        return verbs.tag.list_tags(self._session)
+        return lazy_ops.tag.list_tags(self._session)
 
     def create(self, name: str, ref: str = "main", *, actor: str = "anonymous") -> "Tag":
         """Name the state that `ref` stands for now: a branch's newest, a commit's id, a time of a branch, a tag's.
@@ -38,7 +38,7 @@ class GraphTags:
             BranchGoneError: Its branch was deleted meanwhile.
             TagOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
         """
-        return verbs.tag.create_tag(self._session, name, ref=ref, actor=self._session.signer(actor))
+        return lazy_ops.tag.create_tag(self._session, name, ref=ref, actor=self._session.signer(actor))
 
     def delete(self, name: str) -> "Tag":
         """Delete a tag; what it was. The state that it named stays until a cleanup takes it.
@@ -47,4 +47,4 @@ class GraphTags:
             TagMissingError: There is no such tag.
             TagOutcomeUnknownError: The store stopped answering; `list` tells later whether it is gone.
         """
-        return verbs.tag.delete_tag(self._session, name)
+        return lazy_ops.tag.delete_tag(self._session, name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.codes import CODES, Severity
+from omnigraph.lang.diagnostic_codes import CODES, Severity
 from omnigraph.lang.source import Source, Span
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class Diagnostic:
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
-            msg = f"diagnostic code {self.code!r} is not in the registry lang/codes.py"
+            msg = f"diagnostic code {self.code!r} is not in the registry lang/diagnostic_codes.py"
             raise ValueError(msg)
 
     @property

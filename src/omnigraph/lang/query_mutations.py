@@ -1,10 +1,10 @@
 """Mutations: `insert`, `update`, `delete`."""
 
 from omnigraph.lang.cursor import Cursor
+from omnigraph.lang.expression_parser import assignments
 from omnigraph.lang.lexer import Kind, Token, shown
 from omnigraph.lang.names import type_name
 from omnigraph.lang.query_ast import Assignment, Delete, Insert, Mutation, Predicate, Update
-from omnigraph.lang.query_expr import assignments
 from omnigraph.lang.query_predicates import Predicates
 
 MUTATIONS = ("insert", "update", "delete")

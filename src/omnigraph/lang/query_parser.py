@@ -5,13 +5,13 @@ from omnigraph.lang.lexer import Kind, Language, Token, shown
 from omnigraph.lang.literals import Name
 from omnigraph.lang.names import decapitalised
 from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.pattern_parser import at_query
 from omnigraph.lang.query_ast import Mutation, ParamDecl, Query, QueryAnnotation, QueryFile, Read
-from omnigraph.lang.query_clauses import at_query
 from omnigraph.lang.query_mutations import MUTATIONS, mutation
 from omnigraph.lang.query_predicates import Predicates
 from omnigraph.lang.query_read import read
 from omnigraph.lang.source import Source, Span
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.lang.type_parser import property_type
 from omnigraph.lang.words import RESERVED
 

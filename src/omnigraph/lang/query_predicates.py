@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from omnigraph.lang.cursor import Cursor, described
+from omnigraph.lang.expression_parser import expression
 from omnigraph.lang.lexer import Kind, Token, shown
 from omnigraph.lang.literals import BoolLiteral, Name
 from omnigraph.lang.names import property_name
@@ -22,9 +23,8 @@ from omnigraph.lang.query_ast import (
     PropertyRef,
     Variable,
 )
-from omnigraph.lang.query_expr import expression
 from omnigraph.lang.source import Span
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.lang.words import OPERATORS_ELSEWHERE, RESERVED
 
 MAX_TERMS = 1_000

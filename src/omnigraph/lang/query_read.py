@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 
 from omnigraph.lang.cursor import Cursor
+from omnigraph.lang.expression_parser import expression
 from omnigraph.lang.lexer import Kind, Token, shown
 from omnigraph.lang.literal_parser import whole_number
 from omnigraph.lang.literals import Name
 from omnigraph.lang.names import decapitalised
+from omnigraph.lang.pattern_parser import Clauses, at_block_end, at_query
 from omnigraph.lang.query_ast import Clause, Expr, LiteralExpr, OrderKey, Projection, Read, Variable
-from omnigraph.lang.query_clauses import Clauses, at_block_end, at_query
-from omnigraph.lang.query_expr import expression
 from omnigraph.lang.query_predicates import Predicates
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.lang.words import RESERVED, TAIL_ELSEWHERE
 
 _PARTS = ("match", "return", "order", "limit", "offset")

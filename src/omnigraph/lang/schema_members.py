@@ -27,7 +27,7 @@ from omnigraph.lang.schema_ast import (
     UniqueDecl,
 )
 from omnigraph.lang.source import Span
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.lang.type_parser import property_type
 
 CONSTRAINTS = ("key", "unique", "index", "range", "check")

@@ -28,7 +28,7 @@ from omnigraph.lang.schema_members import (
     unexpected_annotation,
 )
 from omnigraph.lang.source import Source, Span
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.lang.words import DECLARATIONS, DECLARATIONS_ELSEWHERE
 
 

@@ -5,7 +5,7 @@ from omnigraph.lang.lexer import MAX_NAME, Kind, Language, Token, shown
 from omnigraph.lang.literal_parser import whole_number
 from omnigraph.lang.literals import BASE_TYPES, BaseType, EnumType, ListType, Name, TypeExpr, VectorType
 from omnigraph.lang.names import comma_list
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.lang.words import TYPES_ELSEWHERE
 
 _ALL_TYPES = {

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.commit.records import MAIN
+from omnigraph.commit.manifest_types import MAIN
 from omnigraph.engine.algorithms.distances import Direction
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.limits import Limits

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from omnigraph.engine.algorithms.distances import Direction
-from omnigraph.engine.budget import Budget
+from omnigraph.engine.query_budget import Budget
 from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmCall,
@@ -18,7 +18,7 @@ from omnigraph.ops.algorithm_call import (
     TriangleCount,
 )
 from omnigraph.ops.algorithms import DistributedAlgorithms, run_algorithm
-from omnigraph.ops.arguments import chosen
+from omnigraph.ops.argument_checks import chosen
 from omnigraph.ops.limits import Limits
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine

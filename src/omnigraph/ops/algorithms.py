@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.commit.records import Snapshot
+from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.algorithms.components import components
 from omnigraph.engine.algorithms.distances import hops, weighted
 from omnigraph.engine.algorithms.labels import propagated_labels
 from omnigraph.engine.algorithms.network import NamedNetwork, named_network
 from omnigraph.engine.algorithms.pagerank import pagerank
 from omnigraph.engine.algorithms.triangles import triangles
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.bulk.incoming import LoadMode
-from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.bulk.load_batch import LoadMode
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.tables.table_reader import TableRows
 from omnigraph.engine.view import View
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmArgumentError,
@@ -33,12 +33,12 @@ from omnigraph.ops.algorithm_call import (
     ShortestPaths,
     TriangleCount,
 )
-from omnigraph.ops.arguments import check_text
+from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.limits import UNCHANGED, budget_for
 from omnigraph.ops.load import LoadCall, LoadResult, load
 from omnigraph.ops.load_arguments import load_input
+from omnigraph.ops.open_table import edge_named
 from omnigraph.ops.session import Session, within
-from omnigraph.ops.table import edge_named
 from omnigraph.options import Engine
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_type

@@ -2,16 +2,16 @@
 
 from typing import IO
 
-from omnigraph.commit.records import Snapshot
+from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.writing.blobs import blob_names
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.blobs import open_blob
-from omnigraph.storage.dataset import ADDRESS
+from omnigraph.storage.lance_table import ADDRESS
 
 
 class BlobPropertyMissingError(OmnigraphError):

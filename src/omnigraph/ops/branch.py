@@ -8,9 +8,9 @@ from datetime import datetime
 from omnigraph.commit.branch_errors import BranchMissingError, BranchOutcomeUnknownError
 from omnigraph.commit.branches import Draft
 from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.commit.records import MAIN, BranchRecord, Snapshot
-from omnigraph.ops.actors import check_actor
-from omnigraph.ops.arguments import check_text
+from omnigraph.commit.manifest_types import MAIN, BranchRecord, Snapshot
+from omnigraph.ops.argument_checks import check_text
+from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 

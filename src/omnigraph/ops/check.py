@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph.commit.manifest_log import ManifestLog, expect_pins
-from omnigraph.commit.records import MAIN
+from omnigraph.commit.manifest_types import MAIN
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.actors import check_signature
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check_files import Files, Pinned, Thoroughness, check_files, list_tables, pinned_in
+from omnigraph.ops.check_findings import Finding, Severity, in_order
 from omnigraph.ops.check_manifests import Manifests, check_manifests
 from omnigraph.ops.check_operations import check_operations
 from omnigraph.ops.check_past import (
@@ -27,16 +27,16 @@ from omnigraph.ops.check_past import (
     verify_files,
 )
 from omnigraph.ops.check_rows import RowChecks, Rows
-from omnigraph.ops.findings import Finding, Severity, in_order
+from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.record import record_checksums
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.storage.handles import Handles
-from omnigraph.storage.inspection import Listing, damage_of
+from omnigraph.storage.cas_table_errors import DamagedError
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.integrity_check import Listing, damage_of
 from omnigraph.storage.layout import BRANCHES
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.object_store import StoreUnavailableError
+from omnigraph.storage.table_cache import Handles
 
 LOOKS = 3
 """How often a graph is looked at that moves on while errors are found in it."""

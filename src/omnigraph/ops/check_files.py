@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 
-from omnigraph.commit.records import Pin
+from omnigraph.commit.manifest_types import Pin
+from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.check_manifests import BranchState
-from omnigraph.ops.findings import Finding
 from omnigraph.ops.session import Session
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.inspection import (
+from omnigraph.storage.cas_table_errors import DamagedError
+from omnigraph.storage.integrity_check import (
     Fault,
     FaultKind,
     Listing,
@@ -23,10 +23,10 @@ from omnigraph.storage.inspection import (
     listings_below,
     look_at_version,
 )
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.layout import EDGES, NODES, TABLE_ROOTS
-from omnigraph.storage.pinned_files import UnknownPartError
-from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.storage.verification import SMALL_BYTES
+from omnigraph.storage.version_files import UnknownPartError
 
 _CODES = {
     FaultKind.MISSING: "file_missing",

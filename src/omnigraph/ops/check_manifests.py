@@ -6,24 +6,24 @@ from functools import partial
 
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
-from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
-from omnigraph.commit.going_back import asides, unfinished
 from omnigraph.commit.key_index import find_run_fault
-from omnigraph.commit.manifest import ManifestCorruptError
+from omnigraph.commit.manifest_check import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
+from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, NotAGraphError
+from omnigraph.commit.manifest_repair import asides, unfinished
+from omnigraph.commit.manifest_types import MAIN, BranchRecord, Commit, Manifest
 from omnigraph.commit.marks import Mark, find_lost, find_marks, find_merge_marks
-from omnigraph.commit.records import MAIN, BranchRecord, Commit, Manifest
 from omnigraph.errors import OmnigraphError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.findings import Finding
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.codec import fingerprint
+from omnigraph.schema.catalog_codec import fingerprint
+from omnigraph.storage.cas_table_errors import DamagedError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY, version_note
-from omnigraph.storage.objects import ForeignFileError, ObjectMissingError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.object_store import ForeignFileError, ObjectMissingError
 from omnigraph.storage.version_notes import is_note_damaged
 
 _CODES = {

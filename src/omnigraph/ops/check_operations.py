@@ -5,21 +5,21 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from omnigraph.commit import audit
-from omnigraph.commit.going_back import ASIDE
+from omnigraph.commit import recovery_log
 from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.manifest_repair import ASIDE
 from omnigraph.commit.marks import find_operation_marks
 from omnigraph.commit.sidecar import FoundSidecar, list_sidecars, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
+from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.check_manifests import tell_lost
-from omnigraph.ops.findings import Finding
 from omnigraph.ops.session import Session
-from omnigraph.storage.inspection import damage_of
+from omnigraph.storage.cas_table_errors import DamagedError
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.integrity_check import damage_of
 from omnigraph.storage.layout import AUDIT, RECOVERY, TOP_LEVEL
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.telemetry import log
 
 _CODES = {
@@ -117,7 +117,7 @@ def _leftovers(store: Store, known: set[str]) -> Iterator[Finding]:
 def _audit(store: Store) -> Iterator[Finding]:
     try:
         with damage_of(AUDIT):
-            audit.rows(store)
+            recovery_log.rows(store)
     except (DamagedError, msgspec.ValidationError) as error:
         yield Finding(code="audit_damaged", thing=AUDIT, place=AUDIT, message=str(error))
     except OmnigraphError as error:  # the newest version of it can't be read

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from omnigraph.commit.branches import Branches
-from omnigraph.commit.collection import Journals, gathered
+from omnigraph.commit.gc_plan import Journals, gathered
+from omnigraph.commit.gc_retention import KeptPin, Line, Policy
 from omnigraph.commit.manifest_log import expect_pins
-from omnigraph.commit.records import Commit
-from omnigraph.commit.retention import KeptPin, Line, Policy
+from omnigraph.commit.manifest_types import Commit
 from omnigraph.ops.check_files import Files, Pinned
+from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.cleanup_files import Named, named_by_operations
-from omnigraph.ops.findings import Finding
 from omnigraph.ops.session import Session
 from omnigraph.storage.checksum_lists import list_key
-from omnigraph.storage.collector import Rules, sort_table
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.inspection import Fault, Listing, find_file_fault, listing_of, look_at_version
-from omnigraph.storage.objects import ForeignFileError
-from omnigraph.storage.pinned_files import PinnedFiles, UnknownPartError
+from omnigraph.storage.garbage_files import Rules, sort_table
+from omnigraph.storage.integrity_check import Fault, Listing, find_file_fault, listing_of, look_at_version
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.object_store import ForeignFileError
+from omnigraph.storage.version_files import PinnedFiles, UnknownPartError
 from omnigraph.telemetry import bytes_text
 
 _ALL = 2**62

@@ -3,22 +3,22 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.engine.checking.broken import BrokenRule
 from omnigraph.engine.checking.columns import differing_columns
-from omnigraph.engine.checking.ends import check_ends
-from omnigraph.engine.checking.lookups import check_lookups
-from omnigraph.engine.checking.rows import check_rows
+from omnigraph.engine.checking.edge_integrity import check_ends
+from omnigraph.engine.checking.index_integrity import check_lookups
+from omnigraph.engine.checking.row_integrity import check_rows
+from omnigraph.engine.checking.rule_violations import BrokenRule
 from omnigraph.engine.view import View
 from omnigraph.ops.check_files import Files
+from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.check_manifests import BranchState
-from omnigraph.ops.findings import Finding
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.inspection import damage_of
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.integrity_check import damage_of
+from omnigraph.storage.lance_table import Table
 
 _CODES = {
     "unique": "unique_broken",

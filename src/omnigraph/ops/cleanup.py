@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from omnigraph.clock import instant_text
-from omnigraph.commit.collection import MOST_PLANS, Journals, gathered, publish_floor
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.damage import look_at
+from omnigraph.commit.gc_plan import MOST_PLANS, Journals, gathered, publish_floor
+from omnigraph.commit.gc_retention import Floors, Policy, Times
+from omnigraph.commit.manifest_check import look_at
 from omnigraph.commit.marks import find_lost, find_marks, find_merge_marks, find_operation_marks, refuse_lost
-from omnigraph.commit.retention import Floors, Policy, Times
 from omnigraph.commit.sidecar import store_now
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.arguments import BadArgumentError, check_count, check_duration
+from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_duration
 from omnigraph.ops.cleanup_derived import DerivedSorter
 from omnigraph.ops.cleanup_files import (
     DERIVED_PLACE,
@@ -40,9 +40,9 @@ from omnigraph.ops.cleanup_files import (
 from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.storage.collector import Sorted, remove, remove_unplaced
+from omnigraph.storage.garbage_files import Sorted, remove, remove_unplaced
 from omnigraph.storage.layout import AUDIT, BRANCHES, DERIVED, MANIFEST, RECOVERY
-from omnigraph.storage.objects import ObjectInfo, StoreFullError
+from omnigraph.storage.object_store import ObjectInfo, StoreFullError
 from omnigraph.telemetry import log
 
 GRACE = timedelta(days=1)

@@ -7,11 +7,11 @@ however young it is: it may hold what was in that file, and the next reader that
 import re
 from collections.abc import Callable, Iterable
 
-from omnigraph.engine.tables.derived_bytes import read_files
-from omnigraph.storage.collector import Sorted
+from omnigraph.engine.tables.derived_format import read_files
+from omnigraph.storage.garbage_files import Sorted
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import DERIVED
-from omnigraph.storage.objects import ObjectInfo, ObjectMissingError
-from omnigraph.storage.store import Store
+from omnigraph.storage.object_store import ObjectInfo, ObjectMissingError
 
 _NAME = re.compile(rf"{DERIVED}/(?:topology|words)-[0-9a-f]{{16}}")
 """The names that this software gives; objects of other names are reported, and left alone."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from omnigraph.commit.collection import Journals
 from omnigraph.commit.freshness import RECENT_SECONDS
-from omnigraph.commit.notes import noted_files
+from omnigraph.commit.gc_plan import Journals
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
+from omnigraph.commit.task_journal import noted_files
 from omnigraph.ops.session import Session
 from omnigraph.storage.checksum_lists import list_key
-from omnigraph.storage.collector import Part, Rules, Sorted, is_older, part_of, sort_line, sort_table
-from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.storage.garbage_files import Part, Rules, Sorted, is_older, part_of, sort_line, sort_table
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import (
     AUDIT,
     BRANCHES,
@@ -25,9 +25,9 @@ from omnigraph.storage.layout import (
     version_file,
     version_number,
 )
-from omnigraph.storage.objects import ForeignFileError, ObjectInfo, ObjectMissingError
-from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
-from omnigraph.storage.store import Store
+from omnigraph.storage.object_store import ForeignFileError, ObjectInfo, ObjectMissingError
+from omnigraph.storage.table_cache import PinUnreadableError
+from omnigraph.storage.version_files import PinnedFiles, pinned_files
 
 LEAST_GRACE = timedelta(seconds=6 * RECENT_SECONDS)
 """How long a state of a manifest stays whole at least, whatever the grace; that of a deleted branch too."""

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from omnigraph.commit.claims import Claim, claimed, clones_at, finish
+from omnigraph.commit.clone_lock import Claim, claimed, clones_at, finish
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.cut import Cut, take_cut
+from omnigraph.commit.consistent_cut import Cut, take_cut
 from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, UnfinishedCloneError
-from omnigraph.commit.records import MAIN, KeyRun, Manifest
+from omnigraph.commit.manifest_types import MAIN, KeyRun, Manifest
 from omnigraph.commit.sidecar import CLONE, Origin
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import NoFaults
@@ -39,11 +39,11 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Durability
 from omnigraph.places import Location
 from omnigraph.policy import Action
-from omnigraph.storage.copying import Copier
-from omnigraph.storage.handles import Handles, PinUnreadableError
+from omnigraph.storage.file_copy import Copier
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import BRANCHES, EDGES, MANIFEST, NODES, RECOVERY, SCHEMA_COPY, version_file
-from omnigraph.storage.objects import ObjectExistsError, ObjectMissingError
-from omnigraph.storage.store import Store
+from omnigraph.storage.object_store import ObjectExistsError, ObjectMissingError
+from omnigraph.storage.table_cache import Handles, PinUnreadableError
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import Telemetry, log
 

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from omnigraph.commit.cut import Cut, Pinned
+from omnigraph.commit.consistent_cut import Cut, Pinned
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksum_lists import list_key
-from omnigraph.storage.copying import Copier
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import Handles, PinUnreadableError
+from omnigraph.storage.file_copy import Copier
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.layout import EDGES, NODES, version_number
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.pinned_files import PinnedFiles, pinned_files
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.object_store import StoreUnavailableError
+from omnigraph.storage.table_cache import Handles, PinUnreadableError
+from omnigraph.storage.version_files import PinnedFiles, pinned_files
 
 _TRANSACTIONS, _INDEXES, _VERSIONS = "/_transactions/", "/_indices/", "/_versions/"
 

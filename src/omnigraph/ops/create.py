@@ -3,25 +3,25 @@
 from contextlib import suppress
 
 from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
+from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.plan import NewTable
 from omnigraph.commit.publisher import initialise
-from omnigraph.commit.records import SchemaRecord, TableRecord
 from omnigraph.commit.schema_copy import put_schema_copy, write_schema_copy
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
-from omnigraph.ops.actors import check_actor
+from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
-from omnigraph.schema.codec import encode_catalog, fingerprint
+from omnigraph.schema.catalog_codec import encode_catalog, fingerprint
 from omnigraph.schema.identity import assign_identities
-from omnigraph.storage.handles import Handles
+from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import RECOVERY, TOP_LEVEL, table_path
-from omnigraph.storage.objects import ObjectChangedError, ObjectExistsError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import SwapLostError
+from omnigraph.storage.object_store import ObjectChangedError, ObjectExistsError
+from omnigraph.storage.table_cache import Handles
 from omnigraph.storage.uri import parse_uri
 
 

@@ -7,16 +7,16 @@ error as its cause; else the original error is a bug, and goes on as it is.
 
 from collections.abc import Iterator
 
-from omnigraph.commit.damage import look_at
+from omnigraph.commit.manifest_check import look_at
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.check import anew
 from omnigraph.ops.check_files import table_faults
 from omnigraph.ops.session import Session
-from omnigraph.storage.dataset import Table, find_index_mismatches, find_row_mismatches
-from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.inspection import column_faults, damage_of, listing_of, load_index
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.integrity_check import column_faults, damage_of, listing_of, load_index
+from omnigraph.storage.lance_table import Table, find_index_mismatches, find_row_mismatches
+from omnigraph.storage.table_cache import PinUnreadableError
 from omnigraph.telemetry import log
 
 MAX_TABLES = 32

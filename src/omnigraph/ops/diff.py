@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from omnigraph.commit.records import Snapshot
-from omnigraph.engine.migrating.changes import TypeChange
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.row_changes import Changes, Pair, TypeCounts, encode, without_zeros
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.migrating.type_changes import TypeChange
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.open_table import TypeMissingError
+from omnigraph.ops.row_diff import Changes, Pair, TypeCounts, encode, without_zeros
 from omnigraph.ops.schema_change import SchemaChange
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
 from omnigraph.policy import Action
 from omnigraph.schema.aliases import joined_aliases, renumbered
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 
 
 class Diff:

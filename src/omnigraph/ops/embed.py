@@ -13,19 +13,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.requirement import RowsUnchanged
+from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.engine.embed import NoProviderError, Provider, check_fits, embed_texts
 from omnigraph.engine.embedders.choose import provider_from
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import blob_names, referring
-from omnigraph.engine.writing.pending import Pending, PendingTable
+from omnigraph.engine.writing.write_buffer import Pending, PendingTable
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import check_count
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_count
+from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, NodeType, Property

@@ -11,30 +11,30 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, takewhile
 from typing import Literal, TypeAlias
 
-from omnigraph.commit.floor import collected_of
-from omnigraph.commit.going_back import OPERATION as REPAIR
+from omnigraph.commit.gc_horizon import collected_of
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.records import Commit, PinChange
-from omnigraph.commit.refs import expect_versions
-from omnigraph.engine.migrating.changes import TypeChange
-from omnigraph.engine.one_row import Spot, row_in, spot_before, spot_in, what_changed
+from omnigraph.commit.manifest_repair import OPERATION as REPAIR
+from omnigraph.commit.manifest_types import Commit, PinChange
+from omnigraph.commit.time_travel import expect_versions
+from omnigraph.engine.entity_trace import Spot, row_in, spot_before, spot_in, what_changed
+from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import check_count, check_text
-from omnigraph.ops.change_set import fills_of
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_count, check_text
+from omnigraph.ops.commit_changes import fills_of
 from omnigraph.ops.diff import types_of
-from omnigraph.ops.past_schemas import PastSchemas
-from omnigraph.ops.row_changes import Document, documents, name_of, shown_columns, shown_name
+from omnigraph.ops.open_table import TypeMissingError
+from omnigraph.ops.row_diff import Document, documents, name_of, shown_columns, shown_name
 from omnigraph.ops.schema_change import reshaped
+from omnigraph.ops.schema_history import PastSchemas
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
 from omnigraph.policy import Action
 from omnigraph.schema.aliases import renumbered
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage import filters
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import PinUnreadableError
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.table_cache import PinUnreadableError
 
 VersionKind: TypeAlias = Literal["inserted", "updated", "deleted", "reshaped", "as_of"]
 

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from omnigraph.commit.records import Snapshot
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.plan import PhysicalPlan
-from omnigraph.engine.planning.physical import plan_read
-from omnigraph.engine.planning.plan_text import plan_json, plan_text
-from omnigraph.engine.run import answer as answer_of
-from omnigraph.engine.trace import Trace
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.executor import answer as answer_of
+from omnigraph.engine.physical_plan import PhysicalPlan
+from omnigraph.engine.planning.explain import plan_json, plan_text
+from omnigraph.engine.planning.planner import plan_read
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_profile import Trace
 from omnigraph.ops.query import QueryCall, begin, budget_of, snapshot_of
 from omnigraph.ops.session import Session
 from omnigraph.query.explain import explain_output
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
 
 _INDENT = "  "
 

@@ -12,21 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
-from omnigraph.commit.records import Snapshot
-from omnigraph.engine.json_rows import json_lines
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.jsonl_encoding import json_lines
 from omnigraph.engine.writing.blobs import blob_names, stored_by_id
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
 from omnigraph.places import BadPlaceError, Location, local_path, locate, scheme_of
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.types import VectorOf
-from omnigraph.storage.dataset import Table, verify
-from omnigraph.storage.handles import Verified
-from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.storage.lance_table import Table, verify
+from omnigraph.storage.s3_object_store import S3Objects
+from omnigraph.storage.table_cache import Verified
 
 BATCH_ROWS = 8_192
 BATCH_FLOATS = 4 * 1024 * 1024

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.commit.records import Snapshot
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.json_rows import json_lines
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.jsonl_encoding import json_lines
+from omnigraph.engine.query_budget import Budget
 from omnigraph.ops.export import chosen_types, large_pieces, ordered_rows
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action

@@ -9,16 +9,16 @@ from itertools import islice
 
 from omnigraph.clock import parse_instant
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
-from omnigraph.commit.branch_names import looks_like_id
-from omnigraph.commit.floor import collected_of
+from omnigraph.commit.gc_horizon import collected_of
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.records import MAIN, Commit, MergedFrom
-from omnigraph.commit.refs import CommitMissingError
+from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
+from omnigraph.commit.ref_names import looks_like_id
+from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import check_count, check_text
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_count, check_text
+from omnigraph.ops.revision import commit_named
 from omnigraph.ops.session import Session
-from omnigraph.ops.states import commit_named
 from omnigraph.policy import Action, DeniedError
 
 FILTERS = ("actor", "branch", "key", "message", "operation", "since", "type", "until")

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from omnigraph.commit.records import Snapshot
-from omnigraph.engine.tables.wanted_indexes import WantedIndex, wanted_indexes
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.tables.index_advisor import WantedIndex, wanted_indexes
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.dataset import Table
 from omnigraph.storage.index_staging import StoredIndex, stored_indexes
+from omnigraph.storage.lance_table import Table
 
 
 class IndexState(Enum):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from omnigraph.engine.budget import Budget
-from omnigraph.ops.arguments import check_count, check_number
+from omnigraph.engine.query_budget import Budget
+from omnigraph.ops.argument_checks import check_count, check_number
 from omnigraph.ops.session import Session, within
 
 UNCHANGED = "nothing was changed"

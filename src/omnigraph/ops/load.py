@@ -5,22 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.idempotency import earlier_try, require_same_request
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.repeats import earlier_try, require_same_request
-from omnigraph.engine.bulk.incoming import Batch, LoadMode
-from omnigraph.engine.bulk.quarantine import Quarantine, finish
-from omnigraph.engine.bulk.refusals import LoadError, Problem
+from omnigraph.engine.bulk.load_batch import Batch, LoadMode
+from omnigraph.engine.bulk.load_errors import LoadError, Problem
+from omnigraph.engine.bulk.rejected_records import Quarantine, finish
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN
-from omnigraph.ops.actors import check_signature
+from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, result_of
 from omnigraph.ops.load_digest import RequestDigest
+from omnigraph.ops.load_engine import Reader, Records
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_reading import read_here
-from omnigraph.ops.load_records import Reader, Records
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import write_tables
+from omnigraph.ops.write_tables import write_tables
 from omnigraph.policy import Action
 
 __all__ = [

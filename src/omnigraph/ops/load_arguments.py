@@ -11,7 +11,7 @@ from typing import BinaryIO, TypeAlias, cast
 
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import ArrowStream
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
 from omnigraph.schema.misfit import Misfit, shown
 from omnigraph.schema.python_values import to_items, to_own_value

@@ -3,18 +3,18 @@
 from dataclasses import replace
 
 from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError
-from omnigraph.commit.branch_names import check_branch_name
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.idempotency import earlier_try
 from omnigraph.commit.manifest_log import OutcomeUnknownError
-from omnigraph.commit.repeats import earlier_try
+from omnigraph.commit.ref_names import check_branch_name
 from omnigraph.ops.branch import drafted
 from omnigraph.ops.load import OPERATION, LoadCall, LoadResult, load
+from omnigraph.ops.load_engine import Reader
 from omnigraph.ops.load_inputs import can_be_read_again
 from omnigraph.ops.load_reading import read_here
-from omnigraph.ops.load_records import Reader
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
-from omnigraph.storage.objects import StoreUnavailableError
+from omnigraph.storage.object_store import StoreUnavailableError
 
 
 def load_on_new_branch(

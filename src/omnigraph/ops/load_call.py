@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omnigraph.commit.records import Commit
-from omnigraph.commit.repeats import KeyReusedError
-from omnigraph.engine.bulk.incoming import LoadMode
+from omnigraph.commit.idempotency import KeyReusedError
+from omnigraph.commit.manifest_types import Commit
+from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.ops.load_inputs import LoadInput
 from omnigraph.schema.catalog import Catalog
 

@@ -16,13 +16,13 @@ from typing import BinaryIO, cast
 import msgspec
 import pyarrow as pa
 
+from omnigraph.engine.decoding.input_files import file_errors
 from omnigraph.engine.decoding.json_lines import chunks_of
-from omnigraph.engine.decoding.sources import file_errors
 from omnigraph.engine.decoding.typed_files import ArrowStream
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, named_files
-from omnigraph.storage.remote_files import InputFile, RemoteFile
+from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
 WHOLE_BYTES = 1 << 30
 """Files up to this size are digested whole: about a second a gigabyte. Of larger ones size and time are taken."""

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from omnigraph.engine.decoding.graph_jsonl import read_graph_records
+from omnigraph.engine.decoding.input_files import TYPED_ENDINGS, FileFormatError, ending_of, file_chunks, file_errors
 from omnigraph.engine.decoding.json_lines import chunks_of
 from omnigraph.engine.decoding.record_error import Reject, refuse
-from omnigraph.engine.decoding.records import read_graph_records
-from omnigraph.engine.decoding.sources import TYPED_ENDINGS, FileFormatError, ending_of, file_chunks, file_errors
 from omnigraph.engine.decoding.typed_files import ArrowStream, TypedFile, TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import FileMissingError, Kind, OmnigraphError
 from omnigraph.ids import Ids
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.table import TypeMissingError
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.places import local_path, scheme_of
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
-from omnigraph.storage.remote_files import InputFile, RemoteFile, remote_files
+from omnigraph.storage.s3_input_files import InputFile, RemoteFile, remote_files
 
 PathLike: TypeAlias = str | os.PathLike[str]
 

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.engine.bulk.incoming import LoadMode
-from omnigraph.engine.bulk.refusals import Inputs
+from omnigraph.engine.bulk.load_batch import LoadMode
+from omnigraph.engine.bulk.load_errors import Inputs
 from omnigraph.engine.bulk.row_rules import keeping_rules
 from omnigraph.engine.decoding.typed_source import TypedFile
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import GraphLines, OneInput, expand_inputs
-from omnigraph.ops.load_spooled import SpooledRecords
+from omnigraph.ops.load_local import SpooledRecords
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog
-from omnigraph.storage.remote_files import InputFile
+from omnigraph.storage.s3_input_files import InputFile
 
 
 class ReadRecords(SpooledRecords):

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from omnigraph.engine.bulk.incoming import Incoming
-from omnigraph.engine.bulk.merging import merged_batches
+from omnigraph.engine.bulk.load_batch import Incoming
+from omnigraph.engine.bulk.upsert import merged_batches
 from omnigraph.engine.writing.blob_claims import redeemed
 from omnigraph.ops.load_call import PUBLISHING, LoadCall, TypeCounts
-from omnigraph.ops.write import TableWrite
+from omnigraph.ops.write_tables import TableWrite
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.staging import RowStream
 

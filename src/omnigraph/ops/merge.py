@@ -5,32 +5,39 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from omnigraph.commit.ancestry import Ancestry, Divergence, MergeBaseGoneError, Tip
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.dropped import DataDroppedError, MergeBaseDroppedError
-from omnigraph.commit.floor import CommitCollectedError
+from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_types import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
+from omnigraph.commit.merge_base import Ancestry, Divergence, MergeBaseGoneError, Tip
 from omnigraph.commit.plan import Adopted, CommitPlan, Move
 from omnigraph.commit.publisher import Armed, abandon, arm, publish, reshape
-from omnigraph.commit.records import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
-from omnigraph.commit.refs import CommitMissingError
-from omnigraph.commit.requirement import TableUnchanged
-from omnigraph.commit.tables import SnapshotTables
+from omnigraph.commit.purges import DataDroppedError, MergeBaseDroppedError
+from omnigraph.commit.requirements import TableUnchanged
+from omnigraph.commit.snapshot_tables import SnapshotTables
+from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.engine.merging.conflicts import Conflicts
-from omnigraph.engine.merging.crossing import Crossed, Ground
-from omnigraph.engine.merging.laws import check_laws
-from omnigraph.engine.merging.schemas import Agreed, BaseSchema, Divergent, Side, agreed_schema, several_schemas
-from omnigraph.engine.merging.tables import MergedTable, Sides, merged_snapshot, merged_tables
+from omnigraph.engine.merging.constraint_check import check_laws
+from omnigraph.engine.merging.criss_cross_base import Crossed, Ground
+from omnigraph.engine.merging.schema_agreement import (
+    Agreed,
+    BaseSchema,
+    Divergent,
+    Side,
+    agreed_schema,
+    several_schemas,
+)
+from omnigraph.engine.merging.table_merge import MergedTable, Sides, merged_snapshot, merged_tables
 from omnigraph.engine.view import View
-from omnigraph.ops.actors import check_signature
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.session import Session
-from omnigraph.ops.write import TableWrite, stage_writes
+from omnigraph.ops.write_tables import TableWrite, stage_writes
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.lookup import Located
+from omnigraph.storage.key_lookup import Located
 from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import RowStream
 

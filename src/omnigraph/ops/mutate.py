@@ -10,27 +10,27 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.idempotency import earlier_try
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.records import Commit
-from omnigraph.commit.repeats import earlier_try
-from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.search.asked import check_asked
+from omnigraph.commit.manifest_types import Commit
+from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.search.search_arguments import check_asked
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import blob_names
 from omnigraph.engine.writing.constraints import check_constraints
-from omnigraph.engine.writing.pending import Pending, PendingTable
 from omnigraph.engine.writing.statements import run_statements
+from omnigraph.engine.writing.write_buffer import Pending, PendingTable
 from omnigraph.errors import NotAMutationError
 from omnigraph.lang.printer import print_queries
 from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
 from omnigraph.lang.source import Source
-from omnigraph.ops.choose import choose_query
 from omnigraph.ops.retry import rerun_on_conflict
+from omnigraph.ops.select_query import choose_query
 from omnigraph.ops.session import ReadOnlyError, Session
-from omnigraph.ops.write import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.policy import Action
 from omnigraph.query.bind import bind_query
-from omnigraph.query.mutation_ir import Delete, MutationQuery, Update
+from omnigraph.query.mutation_plan import Delete, MutationQuery, Update
 from omnigraph.query.params import check_params
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog

@@ -3,11 +3,11 @@
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.recovery import Report, recover_quietly
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
-from omnigraph.storage.handles import Handles
-from omnigraph.storage.store import Store
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.table_cache import Handles
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import log
 

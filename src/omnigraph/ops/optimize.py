@@ -9,18 +9,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.floor import TooSlowError
+from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.errors import OmnigraphError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.actors import check_signature
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.indexes import types_of
+from omnigraph.ops.maintenance_worker import Hands, LocalHands
+from omnigraph.ops.open_table import TypeMissingError
+from omnigraph.ops.optimize_table import Attempt, TableUpkeep, UpkeepCall
 from omnigraph.ops.session import Session
-from omnigraph.ops.table import TypeMissingError
-from omnigraph.ops.table_upkeep import Attempt, TableUpkeep, UpkeepCall
-from omnigraph.ops.upkeep_hands import Hands, LocalHands
 from omnigraph.policy import Action
+from omnigraph.storage.compaction import OutdatedRewriteError
 from omnigraph.storage.index_staging import OutdatedSegmentError
-from omnigraph.storage.rewriting import OutdatedRewriteError
 from omnigraph.telemetry import log
 
 ATTEMPTS = 10

@@ -6,23 +6,23 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from omnigraph.commit.records import MAIN, Snapshot
-from omnigraph.engine.budget import Budget
+from omnigraph.commit.manifest_types import MAIN, Snapshot
 from omnigraph.engine.embedders.choose import query_embedding
-from omnigraph.engine.output.finish import Answer, bounds
-from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.reading import Reading
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.executor import answer as answer_of
+from omnigraph.engine.output.result_pipeline import Answer, bounds
+from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_profile import Trace
 from omnigraph.engine.result import Result, Target
-from omnigraph.engine.run import answer as answer_of
-from omnigraph.engine.search.asked import check_asked
-from omnigraph.engine.trace import Trace
+from omnigraph.engine.search.search_arguments import check_asked
 from omnigraph.engine.view import View
 from omnigraph.errors import Kind, NotAReadError, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import Limits, budget_for
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.query.ir import ReadQuery, predicates
+from omnigraph.query.logical_plan import ReadQuery, predicates
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
 
 MAX_PARAMS = 1_000

@@ -9,19 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.gc_retention import KeptPin, Line
 from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_types import RECORD, Pin
 from omnigraph.commit.plan import CommitPlan, Recorded
 from omnigraph.commit.publisher import publish
-from omnigraph.commit.records import RECORD, Pin
-from omnigraph.commit.retention import KeptPin, Line
 from omnigraph.ops.check_past import Kept
 from omnigraph.ops.session import Session
 from omnigraph.storage.checksum_lists import FileSum, encode_list, list_key
 from omnigraph.storage.checksums import checksum_unit, named_checksum
-from omnigraph.storage.handles import PinUnreadableError
-from omnigraph.storage.inspection import damage_of, listing_of
+from omnigraph.storage.integrity_check import damage_of, listing_of
 from omnigraph.storage.layout import version_key
-from omnigraph.storage.pinned_files import PinnedFiles, UnknownPartError, pinned_files
+from omnigraph.storage.table_cache import PinUnreadableError
+from omnigraph.storage.version_files import PinnedFiles, UnknownPartError, pinned_files
 from omnigraph.telemetry import log
 
 ATTEMPTS = 5

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from omnigraph.commit import audit
-from omnigraph.ops.arguments import check_count
+from omnigraph.commit import recovery_log
+from omnigraph.ops.argument_checks import check_count
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 
@@ -65,14 +65,14 @@ def list_recoveries(session: Session, *, limit: int | None = None, before: str |
     """List what was recovered, newest first: at most `limit`, of those that are older than the one of id `before`."""
     session.allow_on_graph(Action.READ)
     check_count("limit", limit)
-    found = [_decode(row) for row in reversed(audit.rows(session.store))]
+    found = [_decode(row) for row in reversed(recovery_log.rows(session.store))]
     if before is not None:
         place = next((number for number, one in enumerate(found, start=1) if one.id == before), len(found))
         found = found[place:]
     return found[:limit]
 
 
-def _decode(row: audit.AuditRow) -> Recovery:
+def _decode(row: recovery_log.AuditRow) -> Recovery:
     outcomes = msgspec.json.decode(row.outcomes, type=_Outcomes)
     return Recovery(
         id=row.recovery_id,

@@ -10,23 +10,30 @@ from typing import TypeVar
 
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.damage import ManifestFault, ManifestFaultKind, ManifestLook, journal_damage, look_at, own_commits
-from omnigraph.commit.floor import TooSlowError
-from omnigraph.commit.going_back import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
-from omnigraph.commit.manifest import ManifestCorruptError
+from omnigraph.commit.gc_horizon import TooSlowError
+from omnigraph.commit.manifest_check import (
+    ManifestFault,
+    ManifestFaultKind,
+    ManifestLook,
+    journal_damage,
+    look_at,
+    own_commits,
+)
+from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_repair import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
+from omnigraph.commit.manifest_types import MAIN, Manifest, TableRecord
 from omnigraph.commit.marks import Mark, find_merge_marks, find_operation_marks
 from omnigraph.commit.plan import Adopted, CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Committed, publish
-from omnigraph.commit.records import MAIN, Manifest, TableRecord
-from omnigraph.commit.requirement import TableUnchanged
+from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.actors import check_signature
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check import anew
 from omnigraph.ops.check_files import list_tables
 from omnigraph.ops.check_manifests import find_lost_of, find_marks_of, find_unregistered, refuse_no_graph
+from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.repair_ends import left_dangling
 from omnigraph.ops.repair_from import repair_from
@@ -36,14 +43,14 @@ from omnigraph.ops.session import Session, while_wanted
 from omnigraph.policy import Action, ActorDiffersError
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, NodeType
-from omnigraph.schema.codec import decode_catalog
+from omnigraph.schema.catalog_codec import decode_catalog
 from omnigraph.schema.document import CatalogCorruptError
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.index_staging import stage_segments, stored_indexes
-from omnigraph.storage.inspection import Listing
+from omnigraph.storage.integrity_check import Listing
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, table_path
 from omnigraph.storage.salvage import stage_removal
-from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.telemetry import log as telemetry_log
 
 T = TypeVar("T")

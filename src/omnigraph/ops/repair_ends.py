@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from omnigraph.commit.records import Snapshot
-from omnigraph.commit.tables import SnapshotTables
-from omnigraph.engine.checking.ends import check_ends
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.commit.snapshot_tables import SnapshotTables
+from omnigraph.engine.checking.edge_integrity import check_ends
 from omnigraph.engine.view import View
 from omnigraph.ops.repair_plan import Remedy, TablePlan
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog, EdgeType
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.inspection import damage_of
+from omnigraph.storage.cas_table_errors import DamagedError
+from omnigraph.storage.integrity_check import damage_of
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.salvage import TableWithout
-from omnigraph.storage.swap_errors import DamagedError
 
 _MOVING = (Remedy.EARLIER_VERSION, Remedy.WITHOUT_ROWS, Remedy.EMPTY_TABLE)
 

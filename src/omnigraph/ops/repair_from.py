@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from omnigraph.commit.branches import Branches
-from omnigraph.commit.collection import gathered
-from omnigraph.commit.damage import ManifestFaultKind, look_at, own_commits
+from omnigraph.commit.gc_plan import gathered
+from omnigraph.commit.gc_retention import Policy
 from omnigraph.commit.key_index import KEY_BYTES
+from omnigraph.commit.manifest_check import ManifestFaultKind, look_at, own_commits
 from omnigraph.commit.manifest_log import (
     Head,
     NotAGraphError,
@@ -22,13 +23,13 @@ from omnigraph.commit.manifest_log import (
     open_version,
     read_head,
 )
-from omnigraph.commit.records import MAIN, Pin
-from omnigraph.commit.retention import Policy
+from omnigraph.commit.manifest_types import MAIN, Pin
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.check import anew
 from omnigraph.ops.clone import check_apart
 from omnigraph.ops.repair_result import FileRepair, Outcome
 from omnigraph.ops.session import Session
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksum_lists import FileSum
 from omnigraph.storage.checksums import (
     blob_checksum,
@@ -39,10 +40,9 @@ from omnigraph.storage.checksums import (
     is_same,
     uuid_checksum,
 )
-from omnigraph.storage.dataset import Table, find_index_mismatches, find_row_mismatches
 from omnigraph.storage.fetching import DIFFERENT, Fetcher, Verification, fetching, verify_size
-from omnigraph.storage.handles import Handles
-from omnigraph.storage.inspection import (
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.integrity_check import (
     Decoded,
     Listing,
     column_faults,
@@ -52,11 +52,11 @@ from omnigraph.storage.inspection import (
     listing_of,
     look_at_version,
 )
+from omnigraph.storage.lance_table import Table, find_index_mismatches, find_row_mismatches
 from omnigraph.storage.layout import EDGES, MANIFEST, NODES, TABLE_ROOTS, version_file, version_key
-from omnigraph.storage.pinned_files import UnknownPartError
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.table_cache import Handles
 from omnigraph.storage.uri import parse_uri
+from omnigraph.storage.version_files import UnknownPartError
 from omnigraph.storage.version_notes import read_note
 
 MAX_ROUNDS = 10

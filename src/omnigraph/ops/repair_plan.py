@@ -4,24 +4,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from omnigraph.commit.floor import collected_of
-from omnigraph.commit.manifest import ManifestCorruptError
+from omnigraph.commit.gc_horizon import collected_of
+from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.records import Commit, Pin, PinChange
+from omnigraph.commit.manifest_types import Commit, Pin, PinChange
 from omnigraph.engine.checking.columns import differing_columns
-from omnigraph.engine.checking.lookups import check_lookups
+from omnigraph.engine.checking.index_integrity import check_lookups
 from omnigraph.ops.check_files import table_faults
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.storage.dataset import Table, find_row_mismatches
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.inspection import Decoded, Fault, FaultKind, Listing, column_faults, damage_of
+from omnigraph.storage.integrity_check import Decoded, Fault, FaultKind, Listing, column_faults, damage_of
+from omnigraph.storage.lance_table import Table, find_row_mismatches
 from omnigraph.storage.layout import is_detached
-from omnigraph.storage.pinned_files import UnknownPartError
 from omnigraph.storage.salvage import count_rows, find_lost_fragments
-from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.storage.verification import SMALL_BYTES
+from omnigraph.storage.version_files import UnknownPartError
 
 _GIVEN_UP = "only a version that a cleanup has given up is whole: let no cleanup run until this is repaired"
 

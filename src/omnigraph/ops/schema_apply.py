@@ -5,18 +5,18 @@ from dataclasses import dataclass, replace
 
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Armed, abandon, arm, publish
-from omnigraph.commit.records import SchemaRecord, TableRecord
-from omnigraph.commit.requirement import TableUnchanged
-from omnigraph.engine.migrating.changes import SchemaChange, changes_between
+from omnigraph.commit.requirements import TableUnchanged
+from omnigraph.engine.migrating.constraint_check import check_rows, touched_tables
 from omnigraph.engine.migrating.losses import count_dropped
-from omnigraph.engine.migrating.rules import check_rows, touched_tables
+from omnigraph.engine.migrating.type_changes import SchemaChange, changes_between
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, quoted
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
-from omnigraph.ops.actors import check_signature
+from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import ATTEMPTS
 from omnigraph.ops.schema_purge import forget, holders, purged, purges_of, told_of_tags
 from omnigraph.ops.session import Session, without_limits
@@ -24,15 +24,15 @@ from omnigraph.policy import Action
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
-from omnigraph.schema.codec import decode_catalog, encode_catalog, fingerprint
+from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog, fingerprint
 from omnigraph.schema.data_loss import count_losses, losing
-from omnigraph.schema.diff import plan_migration
 from omnigraph.schema.identity import assign_identities
-from omnigraph.schema.steps import DOES_NOT_HOLD, MigrationPlan, Step
+from omnigraph.schema.migration_planner import plan_migration
+from omnigraph.schema.migration_steps import DOES_NOT_HOLD, MigrationPlan, Step
+from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import table_path
 from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import OutdatedColumnsError
-from omnigraph.storage.swap_errors import SwapLostError
 
 OPERATION = "schema_apply"
 _APART = 2.0**40

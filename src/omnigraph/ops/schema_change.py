@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from omnigraph.engine.migrating.changes import TypeChange
-from omnigraph.ops.row_changes import Document, name_of
+from omnigraph.engine.migrating.type_changes import TypeChange
+from omnigraph.ops.row_diff import Document, name_of
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.values import to_json
 

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Collection, Sequence
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
-from omnigraph.commit.dropped import Purge
-from omnigraph.commit.floor import CommitCollectedError
+from omnigraph.commit.gc_horizon import CommitCollectedError
+from omnigraph.commit.manifest_types import MAIN, Snapshot
 from omnigraph.commit.plan import Move
 from omnigraph.commit.publisher import lay_out
-from omnigraph.commit.records import MAIN, Snapshot
-from omnigraph.commit.refs import CommitMissingError
-from omnigraph.engine.migrating.changes import SchemaChange
-from omnigraph.engine.search.column_words import words_key
+from omnigraph.commit.purges import Purge
+from omnigraph.commit.time_travel import CommitMissingError
+from omnigraph.engine.migrating.type_changes import SchemaChange
+from omnigraph.engine.search.column_index import words_key
 from omnigraph.ops.session import Session
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.column_purge import without_dropped
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.purging import without_dropped
+from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.staging import Staged
 from omnigraph.telemetry import log as telemetry_log
 

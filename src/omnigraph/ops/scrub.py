@@ -19,7 +19,7 @@ from enum import Enum
 from omnigraph.clock import instant_text
 from omnigraph.commit.kept_versions import KeptVersions, find_kept_versions
 from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.commit.records import MAIN
+from omnigraph.commit.manifest_types import MAIN
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.scrub_damage import (
     DamagedFile,
@@ -31,10 +31,11 @@ from omnigraph.ops.scrub_damage import (
 )
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksums import checksum
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import Handles
-from omnigraph.storage.inspection import damage_of
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.integrity_check import damage_of
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.scrubbing import (
     UNREADABLE,
@@ -45,8 +46,7 @@ from omnigraph.storage.scrubbing import (
     list_stored_files,
     scan_file,
 )
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.table_cache import Handles
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import log
 

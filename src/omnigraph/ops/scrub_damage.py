@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from omnigraph.commit.kept_versions import KeptVersions
-from omnigraph.commit.records import MAIN
+from omnigraph.commit.manifest_types import MAIN
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.session import Session
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.inspection import damage_of
-from omnigraph.storage.objects import ObjectInfo
+from omnigraph.storage.cas_table_errors import DamagedError
+from omnigraph.storage.integrity_check import damage_of
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.object_store import ObjectInfo
 from omnigraph.storage.scrubbing import StoredFile, describe_version_file, list_stored_files, verify_file
-from omnigraph.storage.swap_errors import DamagedError
 from omnigraph.telemetry import log
 
 MAX_DAMAGED = 1_000

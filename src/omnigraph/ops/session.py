@@ -7,29 +7,29 @@ from datetime import datetime
 from functools import partial
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
-from omnigraph.commit.branch_names import looks_like_id
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.commit.pin_need import explain_pin
-from omnigraph.commit.records import Snapshot
-from omnigraph.commit.refs import CommitMissingError, at_commit, at_time, at_version, holder
-from omnigraph.commit.tables import SnapshotTables
+from omnigraph.commit.ref_names import looks_like_id
+from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.tables.read_cache import ReadCache
+from omnigraph.commit.time_travel import CommitMissingError, at_commit, at_time, at_version, holder
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.tables.graph_cache import ReadCache
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import check_instant, check_text
-from omnigraph.ops.kept_plans import KeptPlans
-from omnigraph.ops.prepared import KeptCatalogs, PreparedQueries
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_instant, check_text
+from omnigraph.ops.plan_cache import KeptPlans
+from omnigraph.ops.query_cache import KeptCatalogs, PreparedQueries
 from omnigraph.policy import Action, Actor, ActorDiffersError, DeniedError, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.blob_sources import BlobSources
-from omnigraph.storage.derived import DerivedObjects
-from omnigraph.storage.handles import Handles
-from omnigraph.storage.store import Store
+from omnigraph.storage.derived_cache import DerivedObjects
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.table_cache import Handles
 
 ANONYMOUS = "anonymous"
 """Who signs where nobody is named."""

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from omnigraph.commit.records import MAIN, TagRecord
+from omnigraph.commit.manifest_types import MAIN, TagRecord
 from omnigraph.commit.tag_errors import TagMissingError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.actors import check_actor
-from omnigraph.ops.arguments import check_text
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_text
+from omnigraph.ops.commit_signature import check_actor
+from omnigraph.ops.revision import located
 from omnigraph.ops.session import Session
-from omnigraph.ops.states import located
 from omnigraph.policy import Action, DeniedError
 
 

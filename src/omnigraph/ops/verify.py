@@ -10,22 +10,22 @@ from dataclasses import dataclass
 
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.chain import AlteredCommit, DigestChain, HeadPins, SchemaRecords
-from omnigraph.commit.damage import look_at, own_commits
 from omnigraph.commit.digests import begins_chain
-from omnigraph.commit.manifest import ManifestCorruptError
+from omnigraph.commit.manifest_check import look_at, own_commits
+from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, expect_pins
-from omnigraph.commit.records import MAIN, Commit, MergedFrom
+from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import closest
-from omnigraph.ops.arguments import BadArgumentError
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check import LOOKS, CheckProgress, anew
 from omnigraph.ops.check_files import Thoroughness, check_files, list_tables, pinned_in
+from omnigraph.ops.check_findings import Severity
 from omnigraph.ops.check_manifests import BranchState, HistoryFold, refuse_no_graph
-from omnigraph.ops.findings import Severity
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.store import Store
 
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{43}")
 

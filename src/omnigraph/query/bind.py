@@ -5,7 +5,7 @@ from omnigraph.lang.diagnostics import Checked, Diagnostic, in_order
 from omnigraph.query.bind_mutation import bind_mutation
 from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
-from omnigraph.query.ir import BoundQuery, ReadQuery, with_columns
+from omnigraph.query.logical_plan import BoundQuery, ReadQuery, with_columns
 from omnigraph.query.scope import declare_params
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.findings import Findings

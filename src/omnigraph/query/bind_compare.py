@@ -24,7 +24,7 @@ from omnigraph.query.expr import (
     Prop,
     StartsWith,
 )
-from omnigraph.query.narrow import exact, narrow
+from omnigraph.query.numeric_narrowing import exact, narrow
 from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf, comparable, is_numeric, is_text

@@ -14,7 +14,7 @@ from omnigraph.query.bind_compare import Blame, Side, brace_filter, compare
 from omnigraph.query.bind_literal import natural, natural_type
 from omnigraph.query.expr import And, Entity, Expr, IsNull, Not, Now, Or, Predicate, Prop
 from omnigraph.query.functions import Family, Place, look_up
-from omnigraph.query.ir import GENERATED
+from omnigraph.query.logical_plan import GENERATED
 from omnigraph.query.scope import Names
 from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit

@@ -4,7 +4,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Checked
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.expr import Expr
-from omnigraph.query.row_names import RowNames
+from omnigraph.query.mutation_scope import RowNames
 from omnigraph.query.scope import declare_params
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.findings import Findings

@@ -4,7 +4,7 @@ from typing import assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.query.expr import Const
-from omnigraph.query.narrow import exact
+from omnigraph.query.numeric_narrowing import exact
 from omnigraph.schema.misfit import Misfit
 from omnigraph.schema.types import ListOf, Scalar, ValueType, comparable, is_numeric
 from omnigraph.schema.values import from_literal

@@ -9,10 +9,11 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Checked
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.bind_values import Slot, bind_stored
 from omnigraph.query.expr import EdgeRef, EntityType, Expr, NodeRef
-from omnigraph.query.mutation_ir import (
+from omnigraph.query.mutation_plan import (
     Assign,
     Delete,
     InsertEdge,
@@ -22,9 +23,8 @@ from omnigraph.query.mutation_ir import (
     StoredValue,
     Update,
 )
-from omnigraph.query.row_names import ENDS, STORED_ENDS, RowNames, report_unknown, settable
+from omnigraph.query.mutation_scope import ENDS, STORED_ENDS, RowNames, report_unknown, settable
 from omnigraph.query.scope import Params, declare_params
-from omnigraph.query.stored import Slot, bind_stored
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
 from omnigraph.schema.findings import Findings, listed
 from omnigraph.schema.types import Scalar

@@ -24,7 +24,7 @@ from omnigraph.query.expr import (
     is_whole,
 )
 from omnigraph.query.functions import FUNCTIONS, Family, Place
-from omnigraph.query.ir import Column, Count, Grouping, SortKey
+from omnigraph.query.logical_plan import Column, Count, Grouping, SortKey
 from omnigraph.query.scope import Broken, ReadNames, Scope
 from omnigraph.schema.findings import Findings
 from omnigraph.schema.types import is_scalar

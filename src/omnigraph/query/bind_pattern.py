@@ -7,9 +7,9 @@ from itertools import count
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
-from omnigraph.query.draft import DraftedHop, DraftedNode, Drafter
 from omnigraph.query.expr import EdgeRef, Expr, NodeRef, Prop
-from omnigraph.query.ir import GENERATED, Absent, Hop, NodeBinding, Pattern, Shared
+from omnigraph.query.logical_plan import GENERATED, Absent, Hop, NodeBinding, Pattern, Shared
+from omnigraph.query.pattern_scope import DraftedHop, DraftedNode, Drafter
 from omnigraph.query.scope import Params, ReadNames, Scope, bound_inside, mentioned, unknown_property
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.schema.findings import Findings

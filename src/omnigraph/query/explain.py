@@ -8,7 +8,7 @@ from typing import assert_never
 
 from omnigraph.query.expr import Bm25, Expr, Nearest, Parameter, Rank, Rrf
 from omnigraph.query.expr_text import expr_text
-from omnigraph.query.ir import (
+from omnigraph.query.logical_plan import (
     RRF_LEAST,
     RRF_TIMES,
     Absent,
@@ -22,8 +22,8 @@ from omnigraph.query.ir import (
     ReadQuery,
     SortKey,
 )
-from omnigraph.query.mutation_ir import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
-from omnigraph.query.rules.emptiness import is_empty
+from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
+from omnigraph.query.rules.empty_pattern import is_empty
 
 _INDENT = "  "
 _ARROWS = {Direction.OUT: ("-", "->"), Direction.IN: ("<-", "-"), Direction.BOTH: ("-", "-")}

@@ -26,7 +26,7 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
 )
-from omnigraph.query.mutation_ir import ROW
+from omnigraph.query.mutation_plan import ROW
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.temporal import date_text, datetime_text
 

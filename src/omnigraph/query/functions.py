@@ -6,7 +6,7 @@ from enum import Enum
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
-from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.spelling import did_you_mean
 from omnigraph.schema.findings import Findings, listed
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.lang import query_ast as ast
-from omnigraph.query.ir import Direction
+from omnigraph.query.logical_plan import Direction
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.schema.findings import Findings, listed
 

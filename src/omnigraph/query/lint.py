@@ -24,8 +24,8 @@ from omnigraph.query.expr import (
     conjuncts,
     variables,
 )
-from omnigraph.query.ir import BoundQuery, Pattern, ReadQuery
-from omnigraph.query.mutation_ir import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
+from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery
+from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import listed
 from omnigraph.schema.types import EnumOf, Scalar

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime
 from typing import SupportsIndex, assert_never
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.suggest import Suggestions
+from omnigraph.lang.spelling import Suggestions
 from omnigraph.query.expr import Parameter
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.misfit import Misfit, shown

@@ -15,7 +15,7 @@ from omnigraph.lang.literals import (
 )
 from omnigraph.lang.schema_ast import Annotation
 from omnigraph.lang.source import Span
-from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.spelling import did_you_mean
 from omnigraph.schema.catalog import AnnotationValue, Value
 from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit

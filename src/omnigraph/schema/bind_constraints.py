@@ -21,7 +21,7 @@ from omnigraph.schema.bind_properties import BoundProperty, Owner, OwnerKind
 from omnigraph.schema.catalog import CheckRule, RangeRule, Value
 from omnigraph.schema.findings import Findings
 from omnigraph.schema.misfit import Misfit, shown_type
-from omnigraph.schema.patterns import compile_pattern, pattern_problem
+from omnigraph.schema.regex import compile_pattern, pattern_problem
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
 from omnigraph.schema.values import from_literal, to_json
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from omnigraph.schema.steps import MigrationPlan, Step, StepKind
+from omnigraph.schema.migration_steps import MigrationPlan, Step, StepKind
 
 Losses: TypeAlias = Mapping[tuple[str | None, str | None], int]
 """By the table of a step and its property, None for a whole type, how many values or rows it drops."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, EdgeType, Property, RangeRule, Value
 from omnigraph.schema.matching import Matched
+from omnigraph.schema.migration_steps import DOES_NOT_HOLD, Step, StepKind, about
 from omnigraph.schema.step_details import IndexOf, KeyOf, Rule, UniqueOf, from_to, rule_json, rule_text
-from omnigraph.schema.steps import DOES_NOT_HOLD, Step, StepKind, about
 
 _ENDS = {"src": "src", "dst": "dst"}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from omnigraph.lang.diagnostics import Diagnostic, in_order
 from omnigraph.lang.source import Span
-from omnigraph.lang.suggest import Suggestions
+from omnigraph.lang.spelling import Suggestions
 
 
 class Findings:

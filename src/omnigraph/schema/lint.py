@@ -13,7 +13,7 @@ from omnigraph.lang.schema_ast import (
     PropertyDecl,
     SchemaFile,
 )
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.lang.words import RESERVED
 from omnigraph.schema.annotations import KNOWN
 from omnigraph.schema.catalog import Catalog

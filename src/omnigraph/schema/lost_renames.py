@@ -7,10 +7,10 @@ annotation stood in an earlier schema, because the rename was made then and the 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from omnigraph.lang.suggest import Suggestions
+from omnigraph.lang.spelling import Suggestions
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType, Property
 from omnigraph.schema.matching import Matched, match_properties
-from omnigraph.schema.steps import Step, StepKind, about
+from omnigraph.schema.migration_steps import Step, StepKind, about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from omnigraph.config.server import Limits
-from omnigraph.server.refusals import ServerBusyError, TooManyRequestsError
+from omnigraph.server.http_errors import ServerBusyError, TooManyRequestsError
 
 T = TypeVar("T")
 

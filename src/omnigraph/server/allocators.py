@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from omnigraph.config.allocator import prefer_system_allocator, tune_malloc
+from omnigraph.runtime_memory import prefer_system_allocator, tune_malloc
 
 _FEWEST_ARENAS = 2
 _GIVEN_BACK_BYTES = 1024 * 1024

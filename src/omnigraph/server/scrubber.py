@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from omnigraph.ops.scrub import Scrub, ScrubReport
-from omnigraph.server.hosting import Hosted
+from omnigraph.server.graph_registry import Hosted
 
 _SECONDS_TO_STOP = 5.0
 _START_SECONDS = 60.0

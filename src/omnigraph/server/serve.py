@@ -9,18 +9,18 @@ from types import FrameType
 
 import uvicorn
 
-from omnigraph.config.opening import runtime_here
+from omnigraph.api import runtime_here
 from omnigraph.config.server import FILE, ServerConfig, config_here
 from omnigraph.config.tokens import read_tokens
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.runtime import Runtime
 from omnigraph.server.allocators import share_freed_memory
-from omnigraph.server.app import make_app
-from omnigraph.server.hosting import Hosting
+from omnigraph.server.graph_registry import Hosting
+from omnigraph.server.http.app import make_app
+from omnigraph.server.http.header_timeout import punctual
+from omnigraph.server.http_errors import OpenServerError
 from omnigraph.server.logs import FIELDS, log, start_logging
-from omnigraph.server.refusals import OpenServerError
 from omnigraph.server.service import Service
-from omnigraph.server.slow_headers import punctual
 
 _HEADER_BYTES = 64 * 1024
 _KEEP_ALIVE_SECONDS = 30

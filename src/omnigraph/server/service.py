@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from omnigraph.config.server import Limits, ServerConfig
-from omnigraph.engine.budget import Budget, QueryTimeoutError
+from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor
@@ -20,12 +20,12 @@ from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
 from omnigraph.server.allocators import resident_bytes
 from omnigraph.server.auth import Tokens
-from omnigraph.server.caretaker import Caretaker, Healer
-from omnigraph.server.hosting import Hosted, Hosting
+from omnigraph.server.background_maintenance import Caretaker, Healer
+from omnigraph.server.graph_registry import Hosted, Hosting
+from omnigraph.server.http_errors import RequestTooLongError
 from omnigraph.server.metrics import Metrics, Reading
-from omnigraph.server.refusals import RequestTooLongError
 from omnigraph.server.scrubber import Scrubber
-from omnigraph.storage.requests import process_requests
+from omnigraph.storage.io_counters import process_requests
 from omnigraph.telemetry import RECOVERIES
 
 ANYBODY = Actor(name="anonymous")

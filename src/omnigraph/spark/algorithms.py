@@ -25,8 +25,8 @@ from omnigraph.ops.algorithms import Subject, Values
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType
-from omnigraph.spark.failures import surfacing
-from omnigraph.spark.graph import SparkGraph
+from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.spark_graph import SparkGraph
 
 _LOCAL_BITS = 33
 """Spark's increasing ids have the number of the row within its partition in so many low bits."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.objects import ObjectMissingError, StoreUnavailableError
-from omnigraph.storage.s3_objects import S3Objects
+from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableError
+from omnigraph.storage.s3_object_store import S3Objects
 
 _LONGEST = 200  # characters of a URI that a message shows
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC

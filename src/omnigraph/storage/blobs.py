@@ -9,9 +9,9 @@ from typing import IO, cast
 import lance
 import pyarrow as pa
 
-from omnigraph.storage.dataset import Fragment, Table, check_blobs_at
-from omnigraph.storage.handles import read_errors
-from omnigraph.storage.requests import counted
+from omnigraph.storage.io_counters import counted
+from omnigraph.storage.lance_table import Fragment, Table, check_blobs_at
+from omnigraph.storage.table_cache import read_errors
 
 _CHUNK_BYTES = 1 << 20
 _AT_ONCE = 16

@@ -8,10 +8,10 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
+from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import FORMAT, version_file
 from omnigraph.storage.stamping import stamp_fragment
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import SwapLostError
 
 
 def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:

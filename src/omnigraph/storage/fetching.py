@@ -13,19 +13,19 @@ from tempfile import TemporaryDirectory
 from omnigraph.faults import NoFaults
 from omnigraph.options import Durability
 from omnigraph.places import Location
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksums import checksum_file
-from omnigraph.storage.copying import Copier
+from omnigraph.storage.file_copy import Copier
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import version_number
-from omnigraph.storage.objects import (
+from omnigraph.storage.object_store import (
     ObjectChangedError,
     ObjectExistsError,
     ObjectMissingError,
     StoredObject,
     StoreUnavailableError,
 )
-from omnigraph.storage.s3_objects import PART_BYTES
-from omnigraph.storage.store import Store
-from omnigraph.storage.swap_errors import DamagedError
+from omnigraph.storage.s3_object_store import PART_BYTES
 from omnigraph.telemetry import Telemetry
 
 Verification = Callable[[str], str | None]

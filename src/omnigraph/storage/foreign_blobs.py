@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.blob_sources import BlobSourceError, BlobSources
-from omnigraph.storage.store import Store
+from omnigraph.storage.graph_storage import Store
 
 
 class ForeignBlobError(OmnigraphError):

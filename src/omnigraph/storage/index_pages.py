@@ -12,10 +12,10 @@ import pyarrow as pa
 from lance.file import LanceFileReader
 from numpy.typing import NDArray
 
-from omnigraph.storage.column_sets import one_array
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import read_errors
-from omnigraph.storage.requests import counted
+from omnigraph.storage.columnar_sets import one_array
+from omnigraph.storage.io_counters import counted
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.table_cache import read_errors
 
 _LOOKUP = "page_lookup.lance"
 _PAGE_ROWS = b"batch_size"

@@ -12,11 +12,11 @@ from lance.dataset import IndexFile
 from lance.lance import Bitmap
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import read_errors, rewrite_errors
-from omnigraph.storage.requests import counted
+from omnigraph.storage.io_counters import counted
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.staging import Change, Staged
 from omnigraph.storage.stamping import stamp_segment
+from omnigraph.storage.table_cache import read_errors, rewrite_errors
 
 if TYPE_CHECKING:
     from lance.lance.indices import IndexSegmentDescription

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.storage.column_sets import Column, is_among, one_array
-from omnigraph.storage.dataset import ADDRESS, MAX_PUSHED_KEYS, Table
-from omnigraph.storage.lookup import Located, ids_there, rows_with
-from omnigraph.storage.plain_arrays import numbers
+from omnigraph.storage.arrow_buffers import numbers
+from omnigraph.storage.columnar_sets import Column, is_among, one_array
+from omnigraph.storage.key_lookup import Located, ids_there, rows_with
+from omnigraph.storage.lance_table import ADDRESS, MAX_PUSHED_KEYS, Table
 
 ID = "id"
 _NONE = pa.array([], pa.string())

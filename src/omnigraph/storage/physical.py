@@ -3,7 +3,7 @@
 import lance
 import pyarrow as pa
 
-from omnigraph.storage.dataset import is_blob
+from omnigraph.storage.lance_table import is_blob
 
 ID = "id"
 _MADE_MARK = b"omnigraph:made"

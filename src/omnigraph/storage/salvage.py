@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.storage.dataset import Fragment, Table
-from omnigraph.storage.handles import Handles
-from omnigraph.storage.inspection import Decoded, Fault, Listing, blob_faults, column_faults
+from omnigraph.storage.integrity_check import Decoded, Fault, Listing, blob_faults, column_faults
+from omnigraph.storage.lance_table import Fragment, Table
 from omnigraph.storage.staging import Change, Staged
+from omnigraph.storage.table_cache import Handles
 
 
 class TableWithout(Table):

@@ -14,13 +14,13 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
-from omnigraph.storage.column_sets import repeated
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import rewrite_errors
+from omnigraph.storage.columnar_sets import repeated
+from omnigraph.storage.io_counters import counted
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.physical import physical_schema
-from omnigraph.storage.requests import counted
 from omnigraph.storage.staging import Change, Staged
 from omnigraph.storage.stamping import stamp_fragment
+from omnigraph.storage.table_cache import rewrite_errors
 
 _NO_PARENT = -1
 _TEMPORARY = "__omnigraph_"

@@ -18,12 +18,12 @@ from omnigraph.storage.checksums import (
     list_names,
     uuid_checksum,
 )
-from omnigraph.storage.dataset import Table
-from omnigraph.storage.handles import read_errors
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.io_counters import counted, store_failure
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.layout import version_key
-from omnigraph.storage.objects import ForeignFileError, ObjectInfo
-from omnigraph.storage.requests import counted, store_failure
-from omnigraph.storage.store import Store
+from omnigraph.storage.object_store import ForeignFileError, ObjectInfo
+from omnigraph.storage.table_cache import read_errors
 from omnigraph.storage.verification import MISMATCH
 
 CHUNK_BYTES = 4 * 1024 * 1024

@@ -16,9 +16,9 @@ from omnigraph.storage.checksums import (
     mark_uuid,
     name_data_file,
 )
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import deletion_file
-from omnigraph.storage.objects import StoreUnavailableError
-from omnigraph.storage.store import Store
+from omnigraph.storage.object_store import StoreUnavailableError
 
 Fragment = dict[str, Any]
 """Lance's JSON of a fragment."""

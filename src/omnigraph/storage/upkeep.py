@@ -14,13 +14,13 @@ from lance.optimize import CompactionTask
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.dataset import Table, verify
-from omnigraph.storage.handles import Verified, rewrite_errors
+from omnigraph.storage.compaction import Rewritten
 from omnigraph.storage.index_staging import IndexUntrainableError, build_segment
-from omnigraph.storage.requests import counted
-from omnigraph.storage.rewriting import Rewritten
+from omnigraph.storage.io_counters import counted
+from omnigraph.storage.lance_table import Table, verify
 from omnigraph.storage.staging import Witness, open_files
 from omnigraph.storage.stamping import Announce, stamp_fragment
+from omnigraph.storage.table_cache import Verified, rewrite_errors
 
 VECTOR_INDEX = "IVF_FLAT"
 _MOST_PARTITIONS = 4_096

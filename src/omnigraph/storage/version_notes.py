@@ -1,9 +1,9 @@
 """The note beside a manifest: the checksum of the file of its newest version, which no version can hold itself."""
 
 from omnigraph.storage.checksums import checksum_text
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import version_note
-from omnigraph.storage.objects import ObjectMissingError
-from omnigraph.storage.store import Store
+from omnigraph.storage.object_store import ObjectMissingError
 
 LOOKS, WAIT_SECONDS = 4, 0.02
 """How often a note that is not whole is looked at: a writer at work makes it in some 20 µs, and the next much later."""

@@ -11,16 +11,16 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.compaction import rewrite_operation
 from omnigraph.storage.creating import create_dataset
-from omnigraph.storage.handles import Handles
+from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.index_staging import index_from_json
+from omnigraph.storage.io_counters import counted, store_errors
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.physical import physical_schema
-from omnigraph.storage.requests import counted, store_errors
-from omnigraph.storage.rewriting import rewrite_operation
 from omnigraph.storage.schema_staging import freed_schema, relaxed_schema, schema_of
 from omnigraph.storage.staging import Change, Staged
-from omnigraph.storage.store import Store
+from omnigraph.storage.table_cache import Handles
 
 
 class StaleBaseError(OmnigraphError):

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from lance.file import LanceFileReader
 
-from omnigraph.storage.requests import store_errors
-from omnigraph.storage.store import Store
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.io_counters import store_errors
 
 READ_ROWS = 65_536
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.kernels import Check, distinct_values, rank_distinct
-from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.tables.table_reader import TableRows
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.schema.arrow import ID
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.kernels import parts
+from omnigraph.engine.query_budget import Budget
 
 
 @dataclass(frozen=True, slots=True)

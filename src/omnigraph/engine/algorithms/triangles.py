@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network, Nodes
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.kernels import sort_values
+from omnigraph.engine.query_budget import Budget
 
 _PAIRS_AT_ONCE = 500_000
 

@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.commit.requirement import CountsWithin, Requirement
-from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
-from omnigraph.engine.bulk.refusals import Refusal, Unplaced
+from omnigraph.commit.requirements import CountsWithin, Requirement
+from omnigraph.engine.bulk.load_batch import Batch, Incoming, LoadMode
+from omnigraph.engine.bulk.load_errors import Refusal, Unplaced
 from omnigraph.engine.writing.relations import card_message, per_source
 from omnigraph.engine.writing.violations import shown_value
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import EdgeType
-from omnigraph.storage.column_sets import Mask, Positions, is_among, one_array, places_among, ranks
-from omnigraph.storage.lookup import rows_with
+from omnigraph.storage.columnar_sets import Mask, Positions, is_among, one_array, places_among, ranks
+from omnigraph.storage.key_lookup import rows_with
 
 _NOBODY = pa.array([], pa.string())
 

@@ -5,16 +5,16 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.commit.requirement import IdsPresent, Requirement, ValuesAbsent
-from omnigraph.engine.bulk.incoming import Batch, Incoming
-from omnigraph.engine.bulk.refusals import Refusal, Unplaced
+from omnigraph.commit.requirements import IdsPresent, Requirement, ValuesAbsent
+from omnigraph.engine.bulk.load_batch import Batch, Incoming
+from omnigraph.engine.bulk.load_errors import Refusal, Unplaced
 from omnigraph.engine.writing.relations import endpoint_message
 from omnigraph.engine.writing.violations import quoted, shown_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
-from omnigraph.storage.column_sets import Mask, is_among, one_array
-from omnigraph.storage.key_set import KeySet, hits_in_each, one_behind_another
-from omnigraph.storage.lookup import ids_there
+from omnigraph.storage.columnar_sets import Mask, is_among, one_array
+from omnigraph.storage.key_lookup import ids_there
+from omnigraph.storage.string_hash_index import KeySet, hits_in_each, one_behind_another
 
 ENDS = ((SRC, "from"), (DST, "to"))
 

@@ -1,12 +1,12 @@
 """Everything that a load must keep between its rows and the committed ones, in the order in which it matters."""
 
-from omnigraph.commit.requirement import Requirement, TableUnchanged
+from omnigraph.commit.requirements import Requirement, TableUnchanged
 from omnigraph.engine.bulk.cardinality import check_cardinality
 from omnigraph.engine.bulk.endpoints import check_dangling, check_endpoints
-from omnigraph.engine.bulk.ids import check_ids, require_ids
-from omnigraph.engine.bulk.incoming import Batch, LoadMode
+from omnigraph.engine.bulk.id_checks import check_ids, require_ids
+from omnigraph.engine.bulk.load_batch import Batch, LoadMode
+from omnigraph.engine.bulk.load_errors import Inputs
 from omnigraph.engine.bulk.outdated import outdated
-from omnigraph.engine.bulk.refusals import Inputs
 from omnigraph.engine.bulk.unique import check_unique
 
 

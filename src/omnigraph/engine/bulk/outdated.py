@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bulk.incoming import Incoming
-from omnigraph.engine.bulk.refusals import Refusal
-from omnigraph.engine.bulk.spool import left_out_name
-from omnigraph.engine.writing.embedded import missing_message
+from omnigraph.engine.bulk.load_batch import Incoming
+from omnigraph.engine.bulk.load_errors import Refusal
+from omnigraph.engine.bulk.row_spool import left_out_name
+from omnigraph.engine.writing.stale_embeddings import missing_message
 from omnigraph.schema.catalog import AnyType, Property
-from omnigraph.storage.column_sets import are_equal, mask_of, one_array
+from omnigraph.storage.columnar_sets import are_equal, mask_of, one_array
 
 
 def outdated(rows: Incoming) -> Iterator[Refusal]:

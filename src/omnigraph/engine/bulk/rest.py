@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from omnigraph.storage.column_sets import Mask
+from omnigraph.storage.columnar_sets import Mask
 
 
 class Known(Protocol):

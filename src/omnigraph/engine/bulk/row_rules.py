@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bulk.quarantine import texts_of
+from omnigraph.engine.bulk.rejected_records import texts_of
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.engine.writing.value_rules import BrokenValue, broken_values

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirement import Requirement, ValuesAbsent, normalised
-from omnigraph.engine.bulk.incoming import Batch, Incoming, LoadMode
-from omnigraph.engine.bulk.refusals import Refusal
-from omnigraph.engine.bulk.spool import left_out_name
+from omnigraph.commit.requirements import Requirement, ValuesAbsent, normalised
+from omnigraph.engine.bulk.load_batch import Batch, Incoming, LoadMode
+from omnigraph.engine.bulk.load_errors import Refusal
+from omnigraph.engine.bulk.row_spool import left_out_name
 from omnigraph.engine.writing.unique import row_of, taken_values, unique_message
 from omnigraph.engine.writing.violations import shown_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.column_sets import Positions, mask_of, one_array, repeats
+from omnigraph.storage.columnar_sets import Positions, mask_of, one_array, repeats
 
 
 def check_unique(batch: Batch, rows: Incoming) -> list[Requirement]:

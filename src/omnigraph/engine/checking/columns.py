@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 from omnigraph.storage.physical import physical_schema
 
 

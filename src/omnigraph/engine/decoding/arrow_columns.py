@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.decoding.arrow_encodings import to_plain_array
-from omnigraph.engine.decoding.columns import are_finite, column_from_json
 from omnigraph.engine.decoding.fast_columns import filled_from_texts
+from omnigraph.engine.decoding.json_columns import are_finite, column_from_json
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.engine.decoding.typed_rows import Filled
 from omnigraph.schema.arrow import arrow_type

@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from omnigraph.engine.decoding.cells import cell_value, filled_from_cells, ids_from_cells
-from omnigraph.engine.decoding.csv_cuts import csv_chunks
-from omnigraph.engine.decoding.csv_quotes import QuoteCheck
+from omnigraph.engine.decoding.csv_columns import cell_value, filled_from_cells, ids_from_cells
+from omnigraph.engine.decoding.csv_quoting import QuoteCheck
+from omnigraph.engine.decoding.csv_splitting import csv_chunks
+from omnigraph.engine.decoding.input_files import file_errors
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.engine.decoding.record_text import record_text
-from omnigraph.engine.decoding.sources import file_errors
 from omnigraph.engine.decoding.typed_rows import (
     Filled,
     ReadRows,

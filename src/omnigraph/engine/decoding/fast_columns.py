@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.decoding.columns import EXACT_IN_FLOAT32, EXACT_IN_FLOAT64, column_from_json
 from omnigraph.engine.decoding.fast_json import Doubts
+from omnigraph.engine.decoding.json_columns import EXACT_IN_FLOAT32, EXACT_IN_FLOAT64, column_from_json
 from omnigraph.engine.decoding.typed_rows import Filled, replaced
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.catalog import Property

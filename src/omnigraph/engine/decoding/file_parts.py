@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from omnigraph.engine.decoding.input_files import CHUNK_BYTES, file_chunks, file_errors
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
-from omnigraph.engine.decoding.sources import CHUNK_BYTES, file_chunks, file_errors
-from omnigraph.storage.remote_files import InputFile
+from omnigraph.storage.s3_input_files import InputFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

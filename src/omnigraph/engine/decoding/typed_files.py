@@ -12,12 +12,18 @@ import pyarrow.parquet as pa_parquet
 
 from omnigraph.engine.decoding.arrow_columns import filled_from_arrow, ids_from_arrow
 from omnigraph.engine.decoding.csv_rows import csv_parts
-from omnigraph.engine.decoding.read_ahead import read_ahead
+from omnigraph.engine.decoding.graph_jsonl import WINDOW_BYTES
+from omnigraph.engine.decoding.input_files import (
+    LINE_ENDINGS,
+    FileDamagedError,
+    FileFormatError,
+    ending_of,
+    file_errors,
+)
+from omnigraph.engine.decoding.prefetch import read_ahead
 from omnigraph.engine.decoding.record_error import ColumnError, Reject, TableUnreadableError, refuse
 from omnigraph.engine.decoding.record_text import json_of_cell, record_text
-from omnigraph.engine.decoding.records import WINDOW_BYTES
-from omnigraph.engine.decoding.sources import LINE_ENDINGS, FileDamagedError, FileFormatError, ending_of, file_errors
-from omnigraph.engine.decoding.typed_lines import typed_line_parts
+from omnigraph.engine.decoding.typed_jsonl import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import (
     Filled,
     ReadRows,
@@ -31,7 +37,7 @@ from omnigraph.engine.decoding.typed_rows import (
 from omnigraph.engine.decoding.typed_source import ArrowStream, RowSource, TypedFile, TypedTable
 from omnigraph.ids import Ids
 from omnigraph.schema.misfit import shown
-from omnigraph.storage.remote_files import InputFile
+from omnigraph.storage.s3_input_files import InputFile
 
 __all__ = [
     "ArrowStream",

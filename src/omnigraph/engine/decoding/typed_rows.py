@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.decoding.columns import column_from_json
+from omnigraph.engine.decoding.json_columns import column_from_json
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.row_ids import derived_id_texts, new_ids
 from omnigraph.engine.writing.blob_claims import refusals

@@ -12,13 +12,13 @@ from typing import Protocol, runtime_checkable
 from omnigraph.engine.decoding.file_parts import FilePart
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.engine.decoding.typed_rows import FROM, SHOWN_AS, TO, Origin
-from omnigraph.lang.suggest import closest
+from omnigraph.lang.spelling import closest
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.misfit import shown
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
-from omnigraph.storage.remote_files import InputFile
+from omnigraph.storage.s3_input_files import InputFile
 
 BATCH_ROWS = 65_536
 BATCH_ROWS_WITH_BLOBS = 256

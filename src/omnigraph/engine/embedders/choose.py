@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.embed import NoProviderError, Provider, embed_texts
 from omnigraph.engine.embedders.hashing import HashProvider
 from omnigraph.engine.embedders.openai_http import OpenAIProvider
-from omnigraph.engine.reading import Embed
+from omnigraph.engine.execution_context import Embed
+from omnigraph.engine.query_budget import Budget
 from omnigraph.options import EmbedProvider
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Embedding, Property

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.search.analysis import Vocabulary, analyse, stems
+from omnigraph.engine.search.tokenizer import Vocabulary, analyse, stems
 
 
 class HashProvider:

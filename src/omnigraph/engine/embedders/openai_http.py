@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.clock import Clock
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.embed import ProviderFailedError, ProviderRefusedError, ProviderSettingsError
+from omnigraph.engine.query_budget import Budget
 from omnigraph.options import OPENAI_URL, EmbedOptions
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.merging.sides import Version, column_in
+from omnigraph.engine.merging.side_changes import Version, column_in
 from omnigraph.engine.writing.blobs import blob_names, slices
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.blobs import read_blobs
-from omnigraph.storage.column_sets import Mask, mask_of
+from omnigraph.storage.columnar_sets import Mask, mask_of
 
 
 class Holders:

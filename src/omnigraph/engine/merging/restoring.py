@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.merging.sides import SideChanges
+from omnigraph.engine.merging.side_changes import SideChanges
 from omnigraph.schema.arrow import ID
-from omnigraph.storage.column_sets import is_among, one_array
+from omnigraph.storage.columnar_sets import is_among, one_array
 
 
 @dataclass(frozen=True, slots=True)

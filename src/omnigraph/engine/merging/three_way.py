@@ -7,14 +7,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.engine.merging.conflict_values import ENDS, shown_column
 from omnigraph.engine.merging.conflicts import ConflictKind
-from omnigraph.engine.merging.shown import ENDS, shown_column
-from omnigraph.engine.merging.sides import SideChanges
+from omnigraph.engine.merging.side_changes import SideChanges
 from omnigraph.engine.writing.blobs import REFERENCE
 from omnigraph.engine.writing.violations import MOST_SHOWN
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.column_sets import Mask, are_equal, is_among, one_array, places_among
+from omnigraph.storage.columnar_sets import Mask, are_equal, is_among, one_array, places_among
 
 Prefer: TypeAlias = Literal["kept", "taken"]
 SameBlobs: TypeAlias = Callable[[str, pa.Array, pa.Array], Mask]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from omnigraph.engine.migrating.changes import SchemaChange
+from omnigraph.engine.migrating.type_changes import SchemaChange
 from omnigraph.engine.view import View
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.schema.data_loss import Losses

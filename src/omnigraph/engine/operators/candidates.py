@@ -7,13 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.operators.csr_sums import list_sums
 from omnigraph.engine.operators.distinct import distinct
-from omnigraph.engine.operators.links import Links
-from omnigraph.engine.operators.sweep import list_sums
-from omnigraph.engine.operators.values import rows_where
-from omnigraph.engine.operators.weights import Counts, multiplied, segment_sums, summed, sums_by_position, sums_of_equal
-from omnigraph.engine.plan import AntiJoin, Branch, Node, Travel
-from omnigraph.engine.reading import Reading
+from omnigraph.engine.operators.edge_access import Links
+from omnigraph.engine.operators.filter import rows_where
+from omnigraph.engine.operators.multiplicity import (
+    Counts,
+    multiplied,
+    segment_sums,
+    summed,
+    sums_by_position,
+    sums_of_equal,
+)
+from omnigraph.engine.physical_plan import AntiJoin, Branch, Node, Travel
 
 Block: TypeAlias = Callable[[AntiJoin, Bindings], NDArray[np.bool_]]
 """Which rows a `not` block keeps."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.operators.distinct import distinct
-from omnigraph.engine.operators.weights import packed, sums_by_position, sums_of_equal, total, unpacked
+from omnigraph.engine.operators.multiplicity import packed, sums_by_position, sums_of_equal, total, unpacked
 
 _DENSE = 8
 

@@ -3,13 +3,13 @@
 import numpy as np
 
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.kernels import places_in, stable_order
 from omnigraph.engine.operators.candidates import Candidates
-from omnigraph.engine.operators.close import ascends, joins_gathered, shall_mark
-from omnigraph.engine.operators.links import Links
-from omnigraph.engine.operators.weights import multiplied
-from omnigraph.engine.plan import Close, Expand
+from omnigraph.engine.operators.cycle_close import ascends, joins_gathered, shall_mark
+from omnigraph.engine.operators.edge_access import Links
+from omnigraph.engine.operators.multiplicity import multiplied
+from omnigraph.engine.physical_plan import Close, Expand
+from omnigraph.engine.query_budget import Budget
 
 Closing = tuple[Close, Links]
 """A condition on the new variable, and its hop, travelled from the other end."""

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.kernels import ROWS_AT_ONCE, Check, never, stable_order
-from omnigraph.engine.operators.weights import sums_by_position
-from omnigraph.engine.output.levels import ordered_ints
+from omnigraph.engine.operators.multiplicity import sums_by_position
 from omnigraph.engine.output.projection import Frame, Rows
+from omnigraph.engine.output.sort_keys import ordered_ints
 from omnigraph.query.expr import Const, Entity, Expr, Identity, Meta, Now, ParamRef, Prop
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.plain_arrays import filled, is_given
+from omnigraph.storage.arrow_buffers import filled, is_given
 
 Ints: TypeAlias = NDArray[np.int64]
 _MOST_CODES = 2**62

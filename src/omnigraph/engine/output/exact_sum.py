@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.engine.budget import Budget
+from omnigraph.engine.query_budget import Budget
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.reading import Reading
+from omnigraph.engine.execution_context import Reading
 from omnigraph.engine.search.ranking import score_values
-from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.tables.table_reader import TableRows
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
@@ -28,11 +28,11 @@ from omnigraph.query.expr import (
     Rank,
     Rrf,
 )
-from omnigraph.query.ir import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX
-from omnigraph.storage.plain_arrays import array_of, scalar
+from omnigraph.storage.arrow_buffers import array_of, scalar
 
 Rows: TypeAlias = NDArray[np.int64]
 """Which rows of a frame, by number, in any order; repeats are fine."""

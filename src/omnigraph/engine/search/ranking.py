@@ -11,18 +11,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.reading import Reading
-from omnigraph.engine.search.analysis import Check, watched
-from omnigraph.engine.search.asked import asked_k, asked_text, asked_vector, claimed
-from omnigraph.engine.search.best import nth_largest
-from omnigraph.engine.search.column_words import Part, words_of
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.search.column_index import Part, words_of
+from omnigraph.engine.search.nearest_neighbours import (
+    distances,
+    distances_at,
+    finalists,
+    matrix_of,
+    vector_batches,
+    vectors,
+)
+from omnigraph.engine.search.nth_largest import nth_largest
+from omnigraph.engine.search.search_arguments import asked_k, asked_text, asked_vector, claimed
 from omnigraph.engine.search.text_match import LETTER_BYTES, query_stems
-from omnigraph.engine.search.vectors import distances, distances_at, finalists, matrix_of, vector_batches, vectors
-from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.search.tokenizer import Check, watched
+from omnigraph.engine.tables.table_reader import TableRows
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
-from omnigraph.query.ir import RRF_LEAST, RRF_TIMES
+from omnigraph.query.logical_plan import RRF_LEAST, RRF_TIMES
 from omnigraph.schema.arrow import ID
-from omnigraph.storage.plain_arrays import is_given, numbers
+from omnigraph.storage.arrow_buffers import is_given, numbers
 
 K1, B = 1.2, 0.75
 """How soon more of the same word stops to count, and how much a long text counts against it."""

@@ -14,12 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.reading import Reading
-from omnigraph.engine.search.analysis import Check, Word, watched, words
-from omnigraph.engine.search.asked import asked_edits, asked_text, claimed
-from omnigraph.engine.search.column_words import has_words, positions_where, words_of
-from omnigraph.engine.search.near_words import default_edits
-from omnigraph.engine.search.text_index import TextIndex, build
+from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.search.column_index import has_words, positions_where, words_of
+from omnigraph.engine.search.fuzzy_terms import default_edits
+from omnigraph.engine.search.inverted_index import TextIndex, build
+from omnigraph.engine.search.search_arguments import asked_edits, asked_text, claimed
+from omnigraph.engine.search.tokenizer import Check, Word, watched, words
 from omnigraph.query.expr import TextMatch, TextMode
 
 _WORDS_AT_ONCE = 1 << 20

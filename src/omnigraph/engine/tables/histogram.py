@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from omnigraph.schema.arrow import arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import Scalar, ValueType, is_text
+from omnigraph.storage.arrow_buffers import filled, scalar
 from omnigraph.storage.index_pages import IndexPages
-from omnigraph.storage.plain_arrays import filled, scalar
 
 _FIRST_BYTES = 6
 """By so many bytes behind what they share, texts of one page are told apart: they fit into a float."""

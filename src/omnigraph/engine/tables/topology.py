@@ -8,11 +8,11 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.budget import Budget
-from omnigraph.engine.tables.adjacency import Adjacency, Edges, Ints, adjacency, collapsed, patched, position_type
-from omnigraph.engine.tables.positions import Layout
-from omnigraph.engine.tables.table_columns import joined
-from omnigraph.engine.tables.table_rows import TableRows
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.tables.column_store import joined
+from omnigraph.engine.tables.csr import Adjacency, Edges, Ints, adjacency, collapsed, patched, position_type
+from omnigraph.engine.tables.row_layout import Layout
+from omnigraph.engine.tables.table_reader import TableRows
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.arrow import DST, SRC
 

@@ -18,7 +18,7 @@ from omnigraph.engine.writing.blobs import BATCH_BYTES, blob_names, slices
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.blob_sources import BlobSourceError, BlobSources
 from omnigraph.storage.blobs import read_blobs
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 
 __all__ = ["are_same_blobs", "claim", "claims_in", "kept_claims", "redeemed", "refusals"]
 

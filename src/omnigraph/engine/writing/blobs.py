@@ -17,7 +17,7 @@ from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import BASE64_PREFIX
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.blobs import read_blobs
-from omnigraph.storage.dataset import ADDRESS, Table
+from omnigraph.storage.lance_table import ADDRESS, Table
 
 REFERENCE = pa.struct([("given", pa.int32()), ("address", pa.uint64()), ("size", pa.uint64())])
 """Stands for a blob in a pending row: the number of a given value, or the address of the row that has it."""

@@ -4,12 +4,12 @@ Each check returns what it relied on as requirements, which the publisher checks
 so two writers can't together break what neither breaks alone.
 """
 
-from omnigraph.commit.requirement import Requirement
-from omnigraph.engine.writing.pending import Pending
+from omnigraph.commit.requirements import Requirement
 from omnigraph.engine.writing.relations import check_cardinality, check_endpoints, check_no_edge_is_left
 from omnigraph.engine.writing.unique import check_unique
 from omnigraph.engine.writing.value_rules import check_values
 from omnigraph.engine.writing.violations import VIOLATION_BYTES, Findings
+from omnigraph.engine.writing.write_buffer import Pending
 from omnigraph.schema.catalog import EdgeType
 
 

@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.commit.requirement import IdsAbsent, Requirement, RowsUnchanged
+from omnigraph.commit.requirements import IdsAbsent, Requirement, RowsUnchanged
 from omnigraph.engine.writing.blobs import referring
-from omnigraph.engine.writing.embedded import without_outdated
+from omnigraph.engine.writing.stale_embeddings import without_outdated
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.column_sets import Column, Mask, Positions, is_among, one_array, places_among
+from omnigraph.storage.columnar_sets import Column, Mask, Positions, is_among, one_array, places_among
 from omnigraph.storage.known_rows import KnownRows
 
 

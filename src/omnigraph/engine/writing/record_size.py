@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.json_rows import json_lines
+from omnigraph.engine.jsonl_encoding import json_lines
 from omnigraph.engine.writing.blobs import REFERENCE, blob_names
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.schema.catalog import AnyType

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirement import CountsWithin, IdsAbsent, IdsPresent, RowsUnchanged, ValuesAbsent
-from omnigraph.engine.writing.pending import Pending, PendingTable
+from omnigraph.commit.requirements import CountsWithin, IdsAbsent, IdsPresent, RowsUnchanged, ValuesAbsent
 from omnigraph.engine.writing.violations import Findings, quoted
+from omnigraph.engine.writing.write_buffer import Pending, PendingTable
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
-from omnigraph.storage.column_sets import Column, Positions, is_among, one_array, places_among
-from omnigraph.storage.lookup import rows_with
+from omnigraph.storage.columnar_sets import Column, Positions, is_among, one_array, places_among
+from omnigraph.storage.key_lookup import rows_with
 
 
 def check_endpoints(pending: Pending, edge: EdgeType, findings: Findings) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicates import Column, Inputs, RowValue, column_of, columns_of, evaluate_over
-from omnigraph.engine.search.asked import asked_edits, asked_text
-from omnigraph.engine.search.text_index import build
+from omnigraph.engine.predicate_eval import Column, Inputs, RowValue, column_of, columns_of, evaluate_over
+from omnigraph.engine.search.inverted_index import build
+from omnigraph.engine.search.search_arguments import asked_edits, asked_text
 from omnigraph.engine.search.text_match import find_rows, wanted
 from omnigraph.engine.table_filters import pushed
 from omnigraph.query.expr import Compare, Expr, TextMatch
 from omnigraph.schema.arrow import ID
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.lance_table import Table
 
 BATCH_ROWS = 65_536
 

@@ -7,13 +7,12 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from omnigraph.commit.requirement import Requirement, SelectionUnchanged
-from omnigraph.engine.predicates import Inputs
-from omnigraph.engine.writing.embedded import without_outdated
+from omnigraph.commit.requirements import Requirement, SelectionUnchanged
+from omnigraph.engine.predicate_eval import Inputs
 from omnigraph.engine.writing.keys import derived_ids
-from omnigraph.engine.writing.pending import Pending, PendingTable
 from omnigraph.engine.writing.relations import cascade
 from omnigraph.engine.writing.row_filter import ids_where
+from omnigraph.engine.writing.stale_embeddings import without_outdated
 from omnigraph.engine.writing.streamed import (
     MAX_HELD_BYTES,
     MAX_HELD_ROWS,
@@ -21,14 +20,15 @@ from omnigraph.engine.writing.streamed import (
     StreamedRows,
     TooManyRowsError,
 )
+from omnigraph.engine.writing.write_buffer import Pending, PendingTable
 from omnigraph.ids import Ids
 from omnigraph.query.expr import Expr
-from omnigraph.query.mutation_ir import Delete, InsertEdge, InsertNode, MutationQuery, Update
+from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.column_sets import is_among, one_array
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.columnar_sets import is_among, one_array
+from omnigraph.storage.lance_table import Table
 
 _ID_BYTES = 300
 """What an id takes in memory while its row is deleted: a text of Python, and its places in a few sets. An estimate."""

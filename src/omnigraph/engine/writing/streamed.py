@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicates import Inputs, columns_of
+from omnigraph.engine.predicate_eval import Inputs, columns_of
 from omnigraph.engine.table_filters import pushed
 from omnigraph.engine.writing.blobs import GivenBlobs, blob_names, referring, stored_batches
 from omnigraph.engine.writing.row_filter import holding
 from omnigraph.query.expr import Expr
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.column_sets import one_array
-from omnigraph.storage.dataset import ADDRESS, Table
-from omnigraph.storage.lookup import Located
-from omnigraph.storage.plain_arrays import numbers
+from omnigraph.storage.arrow_buffers import numbers
+from omnigraph.storage.columnar_sets import one_array
+from omnigraph.storage.key_lookup import Located
+from omnigraph.storage.lance_table import ADDRESS, Table
 from omnigraph.storage.watch import Watch
 
 BATCH_ROWS, BATCH_BYTES = 16_384, 4 * 1024 * 1024

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirement import ValuesAbsent, normalised, rows_holding
-from omnigraph.engine.writing.pending import PendingTable
+from omnigraph.commit.requirements import ValuesAbsent, normalised, rows_holding
 from omnigraph.engine.writing.violations import Findings, listed_ids, quoted
+from omnigraph.engine.writing.write_buffer import PendingTable
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.column_sets import Positions, is_among, repeats
-from omnigraph.storage.dataset import Table
+from omnigraph.storage.columnar_sets import Positions, is_among, repeats
+from omnigraph.storage.lance_table import Table
 
 _ROW, _HOLDER = "@row", "@holder"
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.writing.embedded import missing_message
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES, MAX_RECORD_BYTES, large_blobs, too_large
+from omnigraph.engine.writing.stale_embeddings import missing_message
 from omnigraph.engine.writing.violations import Findings, quoted
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
-from omnigraph.schema.patterns import compile_pattern
+from omnigraph.schema.regex import compile_pattern
 from omnigraph.schema.types import EnumOf
 
 _MOST_VALUES = 20

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from omnigraph.commit.requirement import Requirement
+from omnigraph.commit.requirements import Requirement
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.misfit import shown
 from omnigraph.schema.temporal import date_text, datetime_text

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.query.ir import BoundQuery, Pattern, ReadQuery, with_columns
-from omnigraph.query.mutation_ir import Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
-from omnigraph.query.rules.emptiness import settle_emptiness
+from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, with_columns
+from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
+from omnigraph.query.rules.empty_pattern import settle_emptiness
 from omnigraph.query.rules.pushdown import push_down
-from omnigraph.query.rules.simplifying import simplify, simplify_filters
+from omnigraph.query.rules.simplify import simplify, simplify_filters
 
 PATTERN_RULES: tuple[Callable[[Pattern], Pattern], ...] = (simplify_filters, push_down, settle_emptiness)
 

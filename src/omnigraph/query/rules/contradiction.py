@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.query.expr import Compare, Const, Expr, In, IsNull, Not, Op
-from omnigraph.query.rules.folding import is_truth
+from omnigraph.query.rules.constant_folding import is_truth
 
 
 @dataclass(slots=True)

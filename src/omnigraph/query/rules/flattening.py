@@ -1,7 +1,7 @@
 """Nested `and` and `or` become flat, and equal terms stand once. Exact in three-valued logic."""
 
 from omnigraph.query.expr import And, Expr, Or, map_children
-from omnigraph.query.rules.folding import joined
+from omnigraph.query.rules.constant_folding import joined
 
 
 def flatten(expr: Expr) -> Expr:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from omnigraph.query.expr import Expr, conjuncts, variables
-from omnigraph.query.ir import Pattern
+from omnigraph.query.logical_plan import Pattern
 
 
 def push_down(pattern: Pattern) -> Pattern:

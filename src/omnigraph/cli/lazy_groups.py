@@ -1,0 +1,107 @@
+"""Groups whose commands are imported when they are called, so that `--help` stays fast."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from omnigraph.cli.examples import examples_text
+from omnigraph.lang.spelling import closest
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """A command that is not imported yet: `module:attribute`, and its line in the help of the group."""
+
+    target: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and summary, and imports one only to run it.
+
+    A test holds each summary to the command's own help. `elsewhere` are words that people may look for here, and the
+    commands that do it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        lazy: Mapping[str, Lazy],
+        help: str,
+        elsewhere: Mapping[str, str] | None = None,
+        params: list[click.Parameter] | None = None,
+        context_settings: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            help=help,
+            params=params,
+            callback=show_help,
+            invoke_without_command=True,
+            no_args_is_help=False,
+            context_settings=context_settings,
+        )
+        self.lazy = dict(lazy)
+        self.elsewhere = dict(elsewhere or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in alphabetical order."""
+        del ctx
+        return sorted(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now; None for a name that the group does not have."""
+        del ctx
+        entry = self.lazy.get(cmd_name)
+        return None if entry is None else _load(entry.target)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command to run; an unknown name is a usage error that names the nearest one."""
+        name = args[0]
+        if name in self.lazy or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        near = self.elsewhere.get(name) or closest(name, sorted(self.lazy))
+        way_out = f"did you mean `{near}`?" if near else f"the commands are {', '.join(sorted(self.lazy))}"
+        message = f"there is no command `{ctx.command_path} {name}`; {way_out}"
+        raise click.UsageError(message, ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, from the table, and the group's own options: nothing is imported."""
+        named = [
+            CompletionItem(name, help=self.lazy[name].summary)
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help's list of commands, from the table: nothing is imported."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.lazy[name].summary) for name in sorted(self.lazy)])
+
+
+@click.pass_context
+def show_help(ctx: click.Context) -> int:
+    """What a group does when it is called alone."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    return 0
+
+
+def _load(target: str) -> click.Command:
+    module, _, attribute = target.partition(":")
+    command = getattr(import_module(module), attribute)
+    if not isinstance(command, click.Command):
+        message = f"{target} is not a command"
+        raise TypeError(message)
+    if command.epilog is None:
+        command.epilog = examples_text(module)
+    return command

@@ -1,0 +1,34 @@
+"""The time that a commit bears: the writer's, unless that can't be right."""
+
+from datetime import timedelta
+
+from omnigraph.clock import instant_text, parse_instant
+from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.sidecar import store_now
+from omnigraph.storage.graph_storage import Store
+from omnigraph.telemetry import log
+
+CLOSE = timedelta(seconds=10)
+"""Clocks of two machines differ by so much now and then, and nobody needs to be asked."""
+
+
+def moment_after(store: Store, parent: Commit) -> str:
+    """Return when a commit that follows another one is made: never before that one.
+
+    Time goes forward along a branch: reads of a past time and cleanups rely on it. So a writer whose clock is behind
+    its parent's commit by little takes that one's time, and one whose clock is far behind asks the store: either its
+    own clock is slow, and the store's time is right, or the parent's writer had a fast one, and its time is kept until
+    it is past.
+    """
+    now, before = store.runtime.clock.now(), parse_instant(parent.at)
+    if now >= before:
+        return instant_text(now)
+    if before - now <= CLOSE or store.future_time == parent.at:
+        return parent.at
+    theirs = store_now(store)
+    clocks = (instant_text(now), parent.at, instant_text(theirs))
+    log.warning("clocks differ: it is %s here, the commit before is of %s, and the store says %s", *clocks)
+    if theirs >= before:
+        return instant_text(theirs)
+    store.future_time = parent.at
+    return parent.at

@@ -1,0 +1,348 @@
+"""Manifest rows ↔ Manifest. Strict both ways: a row that is not understood is an error, never skipped."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.commit.manifest_types import (
+    MAIN,
+    BranchRecord,
+    Commit,
+    Floor,
+    Fork,
+    Integrity,
+    KeyIndex,
+    Manifest,
+    Pin,
+    PinRecord,
+    SchemaRecord,
+    TableRecord,
+    TagRecord,
+)
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
+from omnigraph.storage.cas_table_errors import WAYS_OUT
+from omnigraph.storage.checksums import checksum_text
+
+STAMP = INTERNAL_SCHEMA_VERSION
+LAYOUT = "detached-pins"
+STAMP_KEY = b"omnigraph:internal_schema_version"
+LAYOUT_KEY = b"omnigraph:layout"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("object_id", pa.string(), False, {b"lance-schema:unenforced-primary-key": b"true"}),
+        pa.field("object_type", pa.string(), False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.string())),
+        pa.field("table_key", pa.string()),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.string()),
+        pa.field("row_count", pa.int64()),
+    ],
+    metadata={STAMP_KEY: str(STAMP).encode(), LAYOUT_KEY: LAYOUT.encode()},
+)
+"""The manifest's columns, with the stamp in their metadata."""
+
+_COLUMNS = tuple(SCHEMA.names)
+Row = dict[str, object]
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class ManifestCorruptError(OmnigraphError):
+    """The manifest's rows contradict each other or can't be read."""
+
+    kind = Kind.CORRUPT
+    code = "manifest_corrupt"
+
+    def __init__(self, reason: str, place: str | None = None) -> None:
+        super().__init__(reason, place)
+        self.reason, self.place = reason, place
+        """What is wrong, and with which manifest, or which file of it."""
+
+    def __str__(self) -> str:
+        where = "" if self.place is None else f"{self.place}: "
+        return (
+            f"the graph's manifest is damaged: {where}{self.reason}; run `omnigraph check`, which tells who needs it."
+            f" {WAYS_OUT}"
+        )
+
+
+class FormatRefusedError(OmnigraphError):
+    """The graph was written by another format of omnigraph."""
+
+    kind = Kind.CORRUPT
+    code = "format_refused"
+
+    def __init__(self, found: str, way_out: str) -> None:
+        super().__init__(found, way_out)
+        self.found, self.way_out = found, way_out
+
+    def __str__(self) -> str:
+        return f"this graph has {self.found}; this omnigraph reads internal-schema {STAMP} only. {self.way_out}"
+
+
+def check_stamp(metadata: dict[bytes, bytes]) -> None:
+    """Refuse every format but our own, each with its way out."""
+    stamp = metadata.get(STAMP_KEY)
+    if stamp is None:
+        raise FormatRefusedError(
+            "no internal-schema stamp", "It is not a graph, or it is damaged: nothing was changed."
+        )
+    if not stamp.isdigit():
+        raise FormatRefusedError(f"the unreadable stamp {stamp!r}", "It is damaged: nothing was changed.")
+    number = int(stamp)
+    if number > STAMP:
+        raise FormatRefusedError(f"internal-schema {number}", "Upgrade omnigraph first.")
+    rebuild = "Export it with the release that wrote it, then `omnigraph init` and `omnigraph load` with this one."
+    if number < STAMP:
+        raise FormatRefusedError(f"internal-schema {number}", rebuild)
+    layout = metadata.get(LAYOUT_KEY, b"").decode(errors="replace")
+    if layout != LAYOUT:
+        raise FormatRefusedError(f"the layout `{layout or 'none'}` of another system", rebuild)
+
+
+# --- to rows ---------------------------------------------------------------------------------------
+
+
+def head_rows(manifest: Manifest, version: int) -> pa.Table:
+    """The head fragment's rows for one version of the manifest, in a stable order; the last one is of all others."""
+    rows = [_row("schema", "schema", manifest.schema)]
+    rows += [
+        _row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
+        for t in manifest.tables.values()
+    ]
+    rows += [_pin_row(pin, "version", "table_version") for pin in manifest.pins.values()]
+    rows += [_pin_row(pin, "tombstone", "table_tombstone") for pin in manifest.dropped.values()]
+    rows += [_row(f"branch:{b.name}", "branch", b, location=b.path) for b in manifest.branches.values()]
+    rows += [_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
+    rows += [_row("fork", "fork", fork, location=fork.parent_path) for fork in (manifest.fork,) if fork is not None]
+    rows.append(_row("gc_floor", "gc_floor", manifest.floor))
+    rows += [_row("key_index", "key_index", keys) for keys in (manifest.keys,) if keys is not None]
+    head = f"graph_head:{manifest.branch}"
+    rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
+    rows += _journal_rows(manifest.commits, manifest.old_schemas)
+    whole = list(map(_fill_columns, rows))
+    integrity = Integrity(version=version, rows=digest_rows(whole), sealed=manifest.sealed)
+    whole.append(_fill_columns(_row(_INTEGRITY, _INTEGRITY, integrity)))
+    return pa.Table.from_pylist(whole, SCHEMA)
+
+
+def journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
+    """Rows of the past: commits and replaced schemas."""
+    return _table(_journal_rows(commits, schemas))
+
+
+def digest_rows(rows: list[Row]) -> str:
+    """Return a digest of rows that have all columns, in order: what they say, however a file lays them out."""
+    return checksum_text(msgspec.msgpack.encode(rows))
+
+
+def _journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord]) -> list[Row]:
+    rows = [_row(f"schema:{s.id}", "schema", s) for s in schemas]
+    for commit in commits:
+        row = _row(f"graph_commit:{commit.id}", "graph_commit", commit)
+        row["base_objects"] = [f"graph_commit:{p}" for p in (commit.parent, commit.merged_parent) if p]
+        rows.append(row)
+    return rows
+
+
+def _row(object_id: str, object_type: str, record: msgspec.Struct, **columns: object) -> Row:
+    return {
+        "object_id": object_id,
+        "object_type": object_type,
+        "metadata": msgspec.json.encode(record).decode(),
+        **columns,
+    }
+
+
+def _pin_row(pin: Pin, prefix: str, object_type: str) -> Row:
+    return {
+        "object_id": f"{prefix}:{pin.table_key}@v={pin.version}",
+        "object_type": object_type,
+        "location": pin.path,
+        "table_key": pin.table_key,
+        "table_version": pin.version,
+        "table_branch": None if pin.branch == MAIN else pin.branch,
+        "row_count": pin.rows,
+        "metadata": _pin_metadata(pin),
+    }
+
+
+def _pin_metadata(pin: Pin) -> str | None:
+    if pin.sum is None and not pin.lists:
+        return None
+    return msgspec.json.encode(PinRecord(sum=pin.sum, lists=pin.lists)).decode()
+
+
+def _fill_columns(row: Row) -> Row:
+    """Return a row with all columns, in their order."""
+    return {name: row.get(name) for name in _COLUMNS}
+
+
+def _table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(map(_fill_columns, rows)), SCHEMA)
+
+
+# --- from rows -------------------------------------------------------------------------------------
+
+
+def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
+    """The manifest that these head rows of a version describe, or ManifestCorruptError."""
+    by_type: dict[str, list[Row]] = {}
+    seen: set[str] = set()
+    rows = _plain_rows(table)
+    sealed = _check_integrity(rows, version, sealed_count)
+    for row in rows:
+        object_id = str(row["object_id"])
+        if object_id in seen:
+            raise ManifestCorruptError(f"the row `{object_id}` stands twice")
+        seen.add(object_id)
+        by_type.setdefault(str(row["object_type"]), []).append(row)
+    unknown = set(by_type) - _TYPES
+    if unknown:
+        raise ManifestCorruptError(f"unknown row types {sorted(unknown)}")
+    schemas = by_type.get("schema", [])
+    current = [row for row in schemas if row["object_id"] == "schema"]
+    heads = by_type.get("graph_head", [])
+    if len(current) != 1 or len(heads) != 1:
+        raise ManifestCorruptError(f"{len(current)} schema rows and {len(heads)} head rows instead of one each")
+    commits = decode_commits(by_type.get("graph_commit", []))
+    head = str(heads[0]["metadata"])
+    if not commits or commits[-1].id != head:
+        raise ManifestCorruptError(f"the head `{head}` is not the newest commit of the journal")
+    tables = {t.table_key: t for t in (_decode(row, TableRecord) for row in by_type.get("table", []))}
+    pins = _pins(by_type.get("table_version", []), tables)
+    dropped = _pins(by_type.get("table_tombstone", []), tables)
+    missing = set(tables) - set(pins) - set(dropped)
+    if missing:
+        raise ManifestCorruptError(f"the tables {sorted(missing)} have no pin")
+    floors = [_decode(row, Floor) for row in by_type.get("gc_floor", [])]
+    forks = [_decode(row, Fork) for row in by_type.get("fork", [])]
+    return Manifest(
+        schema=_decode(current[0], SchemaRecord),
+        tables=tables,
+        pins=pins,
+        dropped=dropped,
+        head=head,
+        commits=commits,
+        old_schemas=tuple(_decode(row, SchemaRecord) for row in schemas if row["object_id"] != "schema"),
+        fork=forks[0] if forks else None,
+        branches={b.name: b for b in (_decode(row, BranchRecord) for row in by_type.get("branch", []))},
+        tags={t.name: t for t in (_decode(row, TagRecord) for row in by_type.get("tag", []))},
+        floor=floors[0] if floors else Floor(),
+        keys=_decode(by_type["key_index"][0], KeyIndex) if "key_index" in by_type else None,
+        sealed=sealed,
+    )
+
+
+def _plain_rows(table: pa.Table) -> list[Row]:
+    """Return the rows as dictionaries, or ManifestCorruptError where they are not those of a manifest."""
+    if table.schema.names != SCHEMA.names or table.schema.types != SCHEMA.types:
+        raise ManifestCorruptError(f"its columns are {table.schema.names}")
+    try:
+        rows: list[Row] = table.to_pylist()
+    except (ValueError, pa.ArrowException) as error:  # a text that is no UTF-8 is one of them
+        raise ManifestCorruptError(f"its rows can't be read: {error}") from error
+    return rows
+
+
+def _check_integrity(rows: list[Row], version: int, sealed_count: int) -> tuple[str, ...]:
+    """Check the rows of a head against what their last one says; return the digests of the sealed parts.
+
+    Heads of earlier releases have no such row, and are taken as they are.
+    """
+    if not rows or rows[-1]["object_type"] != _INTEGRITY:
+        return ("",) * sealed_count
+    integrity = _decode(rows[-1], Integrity)
+    if integrity.rows != digest_rows(rows[:-1]):
+        raise ManifestCorruptError("the rows of its head do not match their digest")
+    if integrity.version != version:
+        raise ManifestCorruptError(f"the head of version {integrity.version} stands in version {version}")
+    if len(integrity.sealed) != sealed_count:
+        raise ManifestCorruptError(
+            f"{sealed_count} parts of the journal are there, and the head knows {len(integrity.sealed)}"
+        )
+    return integrity.sealed
+
+
+def decode_commits(rows: Iterable[Row]) -> tuple[Commit, ...]:
+    """The commits of these rows, oldest first, in one line without gaps."""
+    commits = sorted((_decode(row, Commit) for row in rows), key=lambda commit: commit.seq)
+    for earlier, later in pairwise(commits):
+        if later.seq != earlier.seq + 1 or later.parent != earlier.id:
+            raise ManifestCorruptError(f"commit `{later.id}` does not follow `{earlier.id}`")
+    return tuple(commits)
+
+
+def decode_commit(metadata: str) -> Commit:
+    """Decode one commit of a journal."""
+    return _decode({"object_id": "graph_commit", "metadata": metadata}, Commit)
+
+
+def decode_journal(table: pa.Table, digest: str = "") -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
+    """The commits and replaced schemas of a sealed fragment, which must have the digest if one is known."""
+    rows = _plain_rows(checked_rows(table, digest))
+    commits = decode_commits(row for row in rows if row["object_type"] == "graph_commit")
+    schemas = tuple(_decode(row, SchemaRecord) for row in rows if row["object_type"] == "schema")
+    return commits, schemas
+
+
+def checked_rows(table: pa.Table, digest: str) -> pa.Table:
+    """Return the rows of a part of the journal, or ManifestCorruptError when they do not have a known digest."""
+    if digest and digest != digest_rows(_plain_rows(table)):
+        raise ManifestCorruptError("the rows of a part of the journal do not match their digest")
+    return table
+
+
+_INTEGRITY = "integrity"
+_TYPES = {
+    _INTEGRITY,
+    "schema",
+    "table",
+    "table_version",
+    "table_tombstone",
+    "graph_head",
+    "graph_commit",
+    "fork",
+    "branch",
+    "tag",
+    "gc_floor",
+    "key_index",
+}
+
+
+def _decode(row: Row, record: type[S]) -> S:
+    try:
+        return msgspec.json.decode(str(row["metadata"]), type=record)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ManifestCorruptError(f"the row `{row['object_id']}` can't be read: {error}") from error
+
+
+def _pins(rows: list[Row], tables: dict[str, TableRecord]) -> dict[str, Pin]:
+    pins: dict[str, Pin] = {}
+    for row in rows:
+        key, path, version = str(row["table_key"]), str(row["location"]), row["table_version"]
+        table = tables.get(key)
+        if table is None or table.path != path:
+            raise ManifestCorruptError(f"the pin `{row['object_id']}` belongs to no registered table")
+        if key in pins:
+            raise ManifestCorruptError(f"the table `{key}` has two pins")
+        if not isinstance(version, int) or not isinstance(row["row_count"], int):
+            raise ManifestCorruptError(f"the pin `{row['object_id']}` has no version or row count")
+        branch = row["table_branch"]
+        record = PinRecord() if row["metadata"] is None else _decode(row, PinRecord)
+        pins[key] = Pin(
+            table_key=key,
+            path=path,
+            version=version,
+            rows=row["row_count"],
+            branch=MAIN if branch is None else str(branch),
+            sum=record.sum,
+            lists=record.lists,
+        )
+    return pins

@@ -1,0 +1,81 @@
+"""The audit of recoveries: one row per recovered operation, exactly once."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.storage.cas_table import SwapTable, create_swap_table, open_table
+from omnigraph.storage.cas_table_errors import SwapLostError, TableMissingError
+from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.layout import AUDIT
+
+SCHEMA = pa.schema(
+    [
+        pa.field("recovery_id", pa.string(), False),
+        pa.field("operation_id", pa.string(), False),
+        pa.field("kind", pa.string(), False),
+        pa.field("recovery_for_actor", pa.string(), False),
+        pa.field("graph_commit_id", pa.string()),
+        pa.field("outcomes", pa.string(), False),
+        pa.field("bytes_reclaimed", pa.int64(), False),
+        pa.field("created_at", pa.string(), False),
+    ]
+)
+SEAL_ROWS = 256
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What recovery did about one operation. `operation_id` is unique in the table."""
+
+    recovery_id: str
+    operation_id: str
+    kind: str
+    recovery_for_actor: str
+    graph_commit_id: str | None
+    outcomes: str
+    bytes_reclaimed: int
+    created_at: str
+
+
+def record(store: Store, row: AuditRow) -> None:
+    """Write the row unless this operation has one: racing recoveries leave exactly one."""
+    while True:
+        table = _open(store)
+        rows = _all_rows(table)
+        if any(found["operation_id"] == row.operation_id for found in rows):
+            return
+        new = pa.Table.from_pylist([msgspec.structs.asdict(row)], SCHEMA)
+        head = table.head()
+        seal = head if head.num_rows >= SEAL_ROWS else None
+        prepared = table.prepare(new if seal is not None else pa.concat_tables([head, new]), seal=seal)
+        store.flush(prepared.files)
+        try:
+            table.commit(prepared).flush()
+        except SwapLostError:
+            continue
+        return
+
+
+def rows(store: Store) -> list[AuditRow]:
+    """All rows, oldest first."""
+    try:
+        table = open_table(store, AUDIT)
+    except TableMissingError:
+        return []
+    return [msgspec.convert(found, AuditRow) for found in _all_rows(table)]
+
+
+def _open(store: Store) -> SwapTable:
+    try:
+        return open_table(store, AUDIT)
+    except TableMissingError:
+        try:
+            return create_swap_table(store, AUDIT, SCHEMA.empty_table())
+        except SwapLostError:
+            return open_table(store, AUDIT)
+
+
+def _all_rows(table: SwapTable) -> Sequence[dict[str, object]]:
+    parts = [*(table.sealed(i) for i in range(table.sealed_count)), table.head()]
+    return [row for part in parts for row in part.to_pylist()]

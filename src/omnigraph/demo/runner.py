@@ -1,0 +1,190 @@
+"""Where the tour is played: commands are shown, run as anybody would run them, and what they cost is kept."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from io import TextIOBase
+from typing import TextIO
+
+from omnigraph.clock import Clock, SystemClock
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.spark.session.java_runtime import variables_set
+from omnigraph.telemetry import PROCESS, Requests
+
+_ROWS = re.compile(r"^([\d,]+) rows?\b", re.MULTILINE)
+_SHOWN_WIDTH = 110
+
+RunCommand = Callable[[Sequence[str]], int]
+"""The command line: its words, and the exit code."""
+
+
+class DemoFailedError(OmnigraphError):
+    """A step of the tour did not end as it should; what it printed says why."""
+
+    kind = Kind.INTERNAL
+    code = "demo_failed"
+
+    def __init__(self, command: str, expected: int, found: int) -> None:
+        super().__init__(command, expected, found)
+        self.command, self.expected, self.found = command, expected, found
+
+    def __str__(self) -> str:
+        return f"the tour stops here: `{self.command}` ended with exit code {self.found} instead of {self.expected}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a step took. `requests` is None where others than this process made them."""
+
+    step: str
+    seconds: float
+    requests: Requests | None
+    rows: int | None
+
+
+@dataclass
+class Stage:
+    """The commands of the tour, and what they cost so far."""
+
+    run_command: RunCommand
+    write: Callable[[str], None]
+    stressed: Callable[[str], str] = str
+    """How headings and commands are made to stand out."""
+    clock: Clock = field(default_factory=SystemClock)
+    costs: list[Cost] = field(default_factory=list)
+    step: str = ""
+    number: int = 0
+
+    def title(self, step: str, told: str) -> None:
+        """The heading of a step; what is run below it is counted under its name."""
+        self.step, self.number = step, self.number + 1
+        self.write(self.stressed(f"=== {self.number}. {told}") + "\n\n")
+
+    def say(self, text: str) -> None:
+        """A line of the guide."""
+        self.write(f"{text}\n")
+
+    def run(
+        self,
+        *words: str,
+        expected: int = 0,
+        variables: Mapping[str, str] | None = None,
+        rows: int | None = None,
+        are_requests_elsewhere: bool = False,
+    ) -> str:
+        """Show a command, run it in this process, and insist on its exit code; what it printed on stdout."""
+        shown = self._show(words, variables or {})
+        printed = _Copy(sys.stdout)
+        with variables_set(variables or {}), self._measured() as measured, redirect_stdout(printed):
+            code = self.run_command(words)
+        self._end(shown, code, expected)
+        text = printed.text()
+        found = _ROWS.search(text)
+        self.costs.append(
+            Cost(
+                step=self.step,
+                seconds=measured.seconds,
+                requests=None if are_requests_elsewhere else measured.requests,
+                rows=int(found[1].replace(",", "")) if rows is None and found else rows,
+            )
+        )
+        return text
+
+    def run_child(self, *words: str, expected: int, variables: Mapping[str, str]) -> None:
+        """Show a command, and run it in a process of its own, which may die of it."""
+        shown = self._show(words, variables)
+        with variables_set(variables), self._measured() as measured:
+            child = subprocess.run([sys.executable, "-m", "omnigraph", *words], check=False)  # noqa: S603 - our own
+        self._end(shown, child.returncode, expected)
+        self.costs.append(Cost(step=self.step, seconds=measured.seconds, requests=None, rows=None))
+
+    @contextmanager
+    def work(self, rows: int) -> Iterator[None]:
+        """Work of the tour itself, which is counted too."""
+        with self._measured() as measured:
+            yield
+        self.costs.append(Cost(step=self.step, seconds=measured.seconds, requests=None, rows=rows))
+
+    def _show(self, words: Sequence[str], variables: Mapping[str, str]) -> str:
+        settings = "".join(f"{name}={value} " for name, value in variables.items())
+        shown = f"{settings}{shlex.join(['omnigraph', *words])}"
+        self.write(self.stressed(f"$ {_folded(settings, words)}") + "\n")
+        return shown
+
+    def _end(self, shown: str, code: int, expected: int) -> None:
+        if code != 0:
+            self.write(f"({_end_text(code)})\n")
+        if code != expected:
+            raise DemoFailedError(shown, expected, code)
+        self.write("\n")
+
+    @contextmanager
+    def _measured(self) -> Iterator["_Measured"]:
+        measured = _Measured()
+        begun = self.clock.monotonic()
+        with PROCESS.counting() as measured.requests:
+            try:
+                yield measured
+            finally:
+                measured.seconds = self.clock.monotonic() - begun
+
+
+@dataclass
+class _Measured:
+    seconds: float = 0.0
+    requests: Requests = field(default_factory=Requests)
+
+
+class _Copy(TextIOBase):
+    """A stream that hands on what it is given, at once, and remembers it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._parts = stream, list[str]()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # TextIOBase has it as an attribute that can be set
+        """That of the stream below."""
+        return self._stream.encoding
+
+    def isatty(self) -> bool:
+        """Whether the stream below is a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """That of the stream below."""
+        return self._stream.fileno()
+
+    def write(self, text: str, /) -> int:
+        """Hand it on."""
+        self._parts.append(text)
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush the stream below."""
+        self._stream.flush()
+
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self._parts)
+
+
+def _folded(settings: str, words: Sequence[str]) -> str:
+    """A command over as many lines as it takes; it can be pasted as it is."""
+    lines, line = [], f"{settings}omnigraph"
+    for word in words:
+        quoted = shlex.quote(word)
+        # An option and its value stay on one line: a new line begins with an option only.
+        if len(line) + len(quoted) > _SHOWN_WIDTH - 24 and word.startswith("-"):
+            lines.append(line)
+            line = f"    {quoted}"
+        else:
+            line = f"{line} {quoted}"
+    return " \\\n".join([*lines, line])
+
+
+def _end_text(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

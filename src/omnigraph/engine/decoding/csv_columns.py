@@ -1,0 +1,144 @@
+"""Columns of CSV cells to the columns of our types."""
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.decoding.fast_columns import Sure, completed, filled_fast, filled_from_texts, json_type, parsed
+from omnigraph.engine.decoding.fast_json import read_fast
+from omnigraph.engine.decoding.json_columns import column_from_json
+from omnigraph.engine.decoding.line_blocks import PADDING, LineBlock
+from omnigraph.engine.decoding.typed_rows import Filled
+from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.catalog import Property
+from omnigraph.schema.misfit import shown
+from omnigraph.schema.types import EnumOf, Scalar, is_text
+
+_TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
+"""Types other than text whose JSON form is a string."""
+_VALUE = "v"
+_INTEGER = "^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+"""As JSON writes them."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+def ids_from_cells(cells: pa.Array) -> Filled:
+    """A column of ids."""
+    return _texts(cells)
+
+
+def filled_from_cells(p: Property, cells: pa.Array) -> Filled:
+    """A property's column."""
+    texts = _texts(cells)
+    if p.type is Scalar.STRING:
+        return texts
+    array = texts.array
+    if p.nullable and not isinstance(p.type, EnumOf):
+        array = pc.if_else(pc.equal(array, ""), pa.scalar(None, pa.utf8()), array)
+    if isinstance(p.type, EnumOf) or p.type in _TEXT_FORMS:
+        filled = filled_from_texts(p.type, array)
+    else:
+        filled = _filled(p, array)
+    return Filled(array=filled.array, misfits={**filled.misfits, **texts.misfits})
+
+
+def cell_value(p: Property | None, cell: bytes) -> object:
+    """The JSON value of a cell, as far as it has one, and else its text. Without a property it is an id."""
+    text = cell.decode(errors="replace")
+    if p is None or is_text(p.type):
+        return text
+    if p.nullable and not text:
+        return None
+    return text if p.type in _TEXT_FORMS else _decoded(text)
+
+
+def _texts(cells: pa.Array) -> Filled:
+    try:
+        return Filled(array=cells.cast(pa.utf8()))
+    except pa.ArrowInvalid:
+        texts: list[str | None] = []
+        misfits: dict[int, tuple[str, str]] = {}
+        for row, cell in enumerate(cells.to_pylist()):
+            try:
+                texts.append(cell.decode())
+            except UnicodeDecodeError as error:
+                byte = f"byte 0x{cell[error.start]:02x} at offset {error.start}"
+                reason = f"the cell is not UTF-8: {byte}; save it as UTF-8"
+                misfits[row] = (shown(cell.decode(errors="replace")), reason)
+                texts.append(None)
+        return Filled(array=pa.array(texts, pa.utf8()), misfits=misfits)
+
+
+def _filled(p: Property, texts: pa.Array) -> Filled:
+    array, is_sure = _quickly(p, texts)
+    if is_sure is None:
+        return Filled(array=array)
+    return completed(array, is_sure, _by_json(p, texts.filter(pa.array(~is_sure))))
+
+
+def _quickly(p: Property, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
+    """The values that are plainly right, and which those are, unless all are."""
+    match p.type:
+        case Scalar.BOOL:
+            return parsed(texts, "^(true|false)$", pa.bool_())
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            return parsed(texts, _INTEGER, arrow_type(p.type))
+        case Scalar.F32 | Scalar.F64:
+            floats, is_sure = parsed(texts, _NUMBER, pa.float64())
+            filled, doubts = filled_fast(p, floats)
+            if doubts is not None:
+                is_sure = ~doubts if is_sure is None else is_sure & ~doubts
+            return filled.array, is_sure
+        case _:
+            array = _by_json_quickly(p, texts)
+            if array is None:
+                is_null: Sure = texts.is_null().to_numpy(zero_copy_only=False)
+                return pa.nulls(len(texts), arrow_type(p.type)), is_null
+            return array, None
+
+
+def _by_json_quickly(p: Property, texts: pa.Array) -> pa.Array | None:
+    """The lists of a column, or None when some cell has to be looked at by itself."""
+    given = texts.drop_null()
+    if not len(given):
+        return pa.nulls(len(texts), arrow_type(p.type))
+    lines = pc.binary_join_element_wise(f'{{"{_VALUE}":', given, "}\n", "")
+    data = lines.buffers()[2].to_pybytes() + bytes(PADDING)
+    if data.count(b"\n") != len(given):
+        return None
+    block = LineBlock(
+        data=data,
+        offsets=np.frombuffer(lines.buffers()[1], np.int32, len(given) + 1).astype(np.int64),
+        first=1,
+        chosen=np.arange(len(given)),
+    )
+    table = read_fast(block, block.chosen, pa.schema([(_VALUE, json_type(p.type))]))
+    if table is None or table.columns[_VALUE].null_count:
+        return None
+    filled, doubts = filled_fast(p, table.columns[_VALUE])
+    if doubts is not None:
+        return None
+    if len(given) == len(texts):
+        return filled.array
+    is_given = texts.is_valid().to_numpy(zero_copy_only=False)
+    return filled.array.take(pa.array(np.cumsum(is_given) - 1, mask=~is_given))
+
+
+def _by_json(p: Property, texts: pa.Array) -> Filled:
+    # A cell that says null is no value of any type: it stays text, which is refused by name.
+    cells: list[str | None] = texts.to_pylist()
+    values = [None if cell is None else _decoded(cell) for cell in cells]
+    found = column_from_json(p.type, values)
+    misfits = {row: (shown(values[row]), misfit.reason) for row, misfit in found.misfits.items()}
+    return Filled(array=found.array, misfits=misfits)
+
+
+def _decoded(cell: str) -> object:
+    try:
+        value = _decode(cell)
+    except (msgspec.DecodeError, RecursionError):
+        return cell
+    return cell if value is None else value

@@ -1,0 +1,106 @@
+"""Files that are loaded: what their names say, how they are opened, and what is said when they can't be read."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from omnigraph.errors import (
+    FileDeniedError,
+    FileMissingError,
+    FileUnreadableError,
+    Kind,
+    NotAFileError,
+    OmnigraphError,
+)
+from omnigraph.storage.s3_input_files import InputFile
+
+CHUNK_BYTES = 1 << 20
+COMPRESSED = ".gz"
+
+LINE_ENDINGS = (".jsonl", ".ndjson")
+TYPED_ENDINGS = (".parquet", ".orc", ".csv", *LINE_ENDINGS)
+"""How the name of a file of one type may end; text may also be compressed, as in `.csv.gz`."""
+COMPRESSIBLE = frozenset({".csv", *LINE_ENDINGS})
+
+
+class FileFormatError(OmnigraphError):
+    """The ending of a file's name is none that can be loaded; `reason` says more where there is more to say."""
+
+    kind = Kind.USAGE
+    code = "file_format"
+
+    def __init__(self, path: str, reason: str = "") -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        compressible = ", ".join(f"{ending}{COMPRESSED}" for ending in (".csv", LINE_ENDINGS[0]))
+        reason = self.reason or f"it ends in none of {', '.join(TYPED_ENDINGS)}, {compressible}"
+        return f"`{self.path}` can't be loaded by its name: {reason}"
+
+
+class FileDamagedError(OmnigraphError):
+    """A file is not of the format that its name says, or breaks off."""
+
+    kind = Kind.INVALID
+    code = "file_damaged"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"`{self.path}` can't be read as what its name says: {self.reason}"
+
+
+def ending_of(path: InputFile) -> str:
+    """The ending that says the format, in small letters, without `.gz`."""
+    name = PurePath(path.name.lower())
+    inner = name.with_suffix("")
+    return inner.suffix if name.suffix == COMPRESSED and inner.suffix in COMPRESSIBLE else name.suffix
+
+
+@contextmanager
+def file_errors(path: str) -> Iterator[None]:
+    """Tell what goes wrong with a file in our words. Nothing else should be done inside."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileMissingError(path) from error
+    except IsADirectoryError as error:
+        raise NotAFileError(path) from error
+    except PermissionError as error:
+        raise FileDeniedError(path, "read") from error
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise FileDamagedError(path, f"its compressed data is damaged or breaks off ({error})") from error
+    except OSError as error:
+        if error.errno is None:  # not the system's: Arrow's readers say so of damaged data
+            raise FileDamagedError(path, str(error)) from error
+        raise FileUnreadableError(path, error.strerror or str(error)) from error
+    except pa.ArrowException as error:
+        raise FileDamagedError(path, str(error)) from error
+
+
+def opened(path: InputFile) -> BinaryIO:
+    """The bytes of a file, decompressed if its name ends in `.gz`."""
+    if path.name.lower().endswith(COMPRESSED):
+        return cast("BinaryIO", gzip.open(path if isinstance(path, Path) else path.open("rb"), "rb"))
+    return path.open("rb")
+
+
+def file_chunks(path: InputFile) -> Iterator[bytes]:
+    """The bytes of a file, some at a time; what is wrong with the file is told in our words."""
+    with file_errors(str(path)):
+        file = opened(path)
+    with file:
+        while True:
+            with file_errors(str(path)):
+                chunk = file.read(CHUNK_BYTES)
+            if not chunk:
+                return
+            yield chunk

@@ -1,0 +1,98 @@
+"""JSONL of one type: one object a line, which holds the properties and the ids side by side."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from omnigraph.engine.decoding.fast_records import flat_shape, read_flat_block
+from omnigraph.engine.decoding.file_parts import line_chunks
+from omnigraph.engine.decoding.graph_jsonl import WINDOW_BYTES, PendingRecords, max_line_bytes
+from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, holder_of_bad_number
+from omnigraph.engine.decoding.line_blocks import LineBlock, line_blocks
+from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.record_text import record_text
+from omnigraph.engine.decoding.typed_rows import ReadRows, Rejected, TypedRows, finish, joined
+from omnigraph.engine.decoding.typed_source import RowSource, TypedFile, hint
+from omnigraph.ids import Ids
+from omnigraph.schema.misfit import shown
+
+_Part: TypeAlias = tuple[TypedRows, list[Rejected]]
+
+
+def typed_line_parts(
+    file: TypedFile, ids: Ids, *, chunks: Iterable[bytes] | None = None, is_strict: bool = False
+) -> Iterator[_Part]:
+    """The rows, a block of lines at a time, and what is wrong with the others; `is_strict` reads them one by one.
+
+    `chunks` are the bytes of the file, from somebody who wants to see them go by.
+    """
+    names = file.targets()
+    limit = max_line_bytes([file.type])
+    chunks = line_chunks(file.path, file.part) if chunks is None else chunks
+    for block in line_blocks(chunks, limit=limit, rows=file.batch_rows, size=WINDOW_BYTES):
+        yield _part(file, names, ids, block, limit, is_strict=is_strict)
+
+
+def _part(
+    file: RowSource, names: Mapping[str, str], ids: Ids, block: LineBlock, limit: int, *, is_strict: bool
+) -> _Part:
+    origin = file.origin("line")
+    rejected: list[Rejected] = []
+
+    def refuse(number: int, reason: str, text: bytes, place: tuple[str | None, str | None] = (None, None)) -> None:
+        rejected.append((RecordError(origin.file, number, file.type.name, *place, reason), text))
+
+    for number in block.too_long:
+        refuse(number, f"the line has more than {limit} bytes, the most for a record", b"")
+    parts: list[ReadRows] = []
+    rest = block.chosen
+    if not is_strict:
+        parts, rest = read_flat_block(block, flat_shape(file.type, names))
+    pending = PendingRecords(file.type, frozenset(file.type.by_name))
+    for position in rest.tolist():
+        line = block.line(position)
+        try:
+            data = _by_target(file, names, decode_object(line))
+        except BadJsonError as error:
+            refuse(block.first + position, str(error), _graph_text(file, names, line), _bad_number(names, line, error))
+        else:
+            pending.add(block.first + position, data, data)
+    if pending.lines or not parts:
+        parts.append(pending.read())
+
+    def text_of(number: int) -> bytes:
+        return _graph_text(file, names, block.text_of(number))
+
+    finished, wrong = finish(file.type, joined(parts), origin, ids, text_of)
+    return finished, sorted([*rejected, *wrong], key=lambda one: one[0].line)
+
+
+def _bad_number(names: Mapping[str, str], line: bytes, error: BadJsonError) -> tuple[str | None, str | None]:
+    """Property and value of a number that is none; of any other fault there is nothing to say."""
+    if error.number is None:
+        return None, None
+    try:
+        _, name = holder_of_bad_number(line)
+    except (ValueError, AttributeError, RecursionError, BadJsonError):
+        return None, error.number  # the line has another fault too, further on
+    return None if name is None else names.get(name, name), error.number
+
+
+def _by_target(file: RowSource, names: Mapping[str, str], record: dict[str, object]) -> dict[str, object]:
+    data: dict[str, object] = {}
+    for name, value in record.items():
+        target = names.get(name)
+        if target is None:
+            raise BadJsonError(f"unknown property {shown(name)} of `{file.type.name}`{hint(name, names)}")
+        if target in data:
+            raise BadJsonError(f"`{target}` is there twice")
+        data[target] = value
+    return data
+
+
+def _graph_text(file: RowSource, names: Mapping[str, str], line: bytes) -> bytes:
+    """The line as graph JSONL, or as it is when it is no object."""
+    try:
+        record = decode_object(line)
+        return record_text(file.type, {names.get(name, name): value for name, value in record.items()})
+    except (BadJsonError, UnicodeEncodeError):
+        return line

@@ -1,0 +1,138 @@
+"""The words of some rows in memory: which rows have a word, how often, and in which order they stand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from omnigraph.engine.kernels import Check, never, sort_values
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.search.fuzzy_terms import Spellings
+from omnigraph.engine.search.tokenizer import Vocabulary, analyse, stems
+
+Rows = NDArray[np.int32]
+_BYTES_OF_A_WORD = 120
+"""What a distinct word takes as Python text, with its place in a dict."""
+
+
+@dataclass(frozen=True)
+class TextIndex:
+    """An inverted index over rows, counted from 0, and their texts as numbers of words.
+
+    A *word* is folded, a *token* is the stem of one or several words. `stream` has the words of row `i` at
+    `starts[i]:starts[i + 1]`. The rows with token `t` are `rows[bounds[t]:bounds[t + 1]]`, ascending, each with how
+    often it has it in `times`.
+    """
+
+    words: tuple[str, ...]
+    tokens: dict[str, int]
+    token_of: NDArray[np.int32]
+    stream: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    rows: Rows
+    times: NDArray[np.int32]
+    has_text: NDArray[np.bool_]
+    """Which rows have a text, be it an empty one."""
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return len(self.starts) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        arrays = (self.token_of, self.stream, self.starts, self.bounds, self.rows, self.times, self.has_text)
+        lengths = 4 * self.size
+        return sum(array.nbytes for array in arrays) + lengths + len(self.words) * _BYTES_OF_A_WORD
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """How many words each row has."""
+        return np.diff(self.starts).astype(np.int32)
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The words, ready to be compared with misspelt ones."""
+        return Spellings(self.words)
+
+    @cached_property
+    def token_spellings(self) -> Spellings:
+        """The tokens, likewise."""
+        return Spellings(tuple(self.tokens))
+
+    def rows_with(self, token: int) -> tuple[Rows, NDArray[np.int32]]:
+        """The rows that have a token, ascending, and how often each has it."""
+        low, high = self.bounds[token], self.bounds[token + 1]
+        return self.rows[low:high], self.times[low:high]
+
+    def numbers(self, wanted: Sequence[str]) -> list[int]:
+        """The tokens of these stems, each once, in order; stems that no row has are left out."""
+        return [self.tokens[stem] for stem in dict.fromkeys(wanted) if stem in self.tokens]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of fragments, each known by its files, and the index of all that was written to them, once it is made."""
+
+    fragments: tuple[tuple[str, ...], ...]
+    rows: int
+    index: TextIndex | None = None
+
+    def followed_by(self, other: "Run") -> "Run":
+        """Both as one, whose index is still to be made."""
+        return Run(self.fragments + other.fragments, self.rows + other.rows)
+
+
+def build(texts: pa.Array, budget: Budget | None = None) -> TextIndex:
+    """The index of these texts; a null is a row without one."""
+    vocabulary = Vocabulary()
+    parts, counts = [], []
+    for part in analyse(texts, vocabulary):
+        parts.append(part.words)
+        counts.append(np.diff(part.starts))
+        if budget is not None:
+            budget.check()
+    stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
+    starts = np.zeros(len(texts) + 1, np.int64)
+    if counts:
+        np.cumsum(np.concatenate(counts), out=starts[1:])
+    tokens: dict[str, int] = {}
+    numbers = [tokens.setdefault(stem, len(tokens)) for stem in stems(vocabulary.words)]
+    token_of = np.array(numbers, np.int32)
+    check = never if budget is None else budget.check
+    check()
+    bounds, rows, times = _postings(token_of[stream], np.diff(starts), len(tokens), check)
+    return TextIndex(
+        words=tuple(vocabulary.words),
+        tokens=tokens,
+        token_of=token_of,
+        stream=stream,
+        starts=starts,
+        bounds=bounds,
+        rows=rows,
+        times=times,
+        has_text=np.asarray(texts.is_valid()),
+    )
+
+
+def _postings(
+    tokens: NDArray[np.int32], lengths: NDArray[np.int64], distinct: int, check: Check
+) -> tuple[NDArray[np.int64], Rows, NDArray[np.int32]]:
+    """Token by token the rows that have it, and how often; by one sort of both in one number."""
+    size = max(len(lengths), 1)
+    keys = tokens.astype(np.int64) * size
+    keys += np.repeat(np.arange(len(lengths)), lengths)
+    keys = sort_values(keys, check)
+    is_new = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=is_new[1:])
+    first = np.flatnonzero(is_new)
+    times = np.diff(first, append=len(keys)).astype(np.int32)
+    kept = keys[first]
+    check()
+    bounds = np.searchsorted(kept, np.arange(distinct + 1, dtype=np.int64) * size)
+    return bounds, (kept % size).astype(np.int32), times

@@ -1,0 +1,162 @@
+"""Diagnostics for people (text with a caret) and for programs (JSON); both can be printed whatever the source holds."""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from omnigraph.lang.diagnostic_codes import Severity
+from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic
+from omnigraph.lang.invisible import reveal
+from omnigraph.lang.source import Source, Span
+
+WINDOW = 100
+"""The most columns of a source line that are shown."""
+
+_LEAD = 30  # columns kept in front of the caret when a line is clipped
+_TAB = 4
+_RESET = "\x1b[0m"
+_BOLD = "\x1b[1m"
+_BLUE = "\x1b[1;34m"
+_COLORS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m"}
+
+
+def render_text(source: Source, diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
+    """Each diagnostic with its source line and a caret under its place, one blank line between; "" for none.
+
+    Of errors and of warnings the first 50 each are shown, and a last line tells how many more there are.
+    """
+    shown: dict[Severity, int] = dict.fromkeys(Severity, 0)
+    left_out = dict(shown)
+    parts: list[str] = []
+    for diagnostic in diagnostics:
+        counts = shown if shown[diagnostic.severity] < MAX_REPORTED else left_out
+        counts[diagnostic.severity] += 1
+        if counts is shown:
+            parts.append(_render_one(source, diagnostic, _Paint(color)))
+    more = " and ".join(_count(number, f"more {severity.value}") for severity, number in left_out.items() if number)
+    if more:
+        parts.append(f"… and {more} in {reveal(source.name)}\n")
+    return "\n".join(parts)
+
+
+def diagnostic_json(source: Source, diagnostic: Diagnostic) -> dict[str, object]:
+    """The diagnostic as JSON values; every string of it can be written as UTF-8."""
+    return {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity.value,
+        "message": _unicode(diagnostic.message),
+        "help": None if diagnostic.help is None else _unicode(diagnostic.help),
+        "file": _unicode(source.name),
+        "start": _place_json(source, diagnostic.span.start),
+        "end": _place_json(source, diagnostic.span.end),
+    }
+
+
+# --- text ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Paint:
+    """Wraps text in escape codes, or leaves it alone."""
+
+    on: bool
+
+    def __call__(self, code: str, text: str) -> str:
+        return f"{code}{text}{_RESET}" if self.on else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One character of a source line as it is shown, and the columns this takes."""
+
+    text: str
+    width: int
+
+
+def _render_one(source: Source, diagnostic: Diagnostic, paint: _Paint) -> str:
+    place = source.position(diagnostic.span.start)
+    severity = diagnostic.severity
+    shown, marks = _line_and_marks(source, diagnostic.span)
+    number = f"{place.line:>3}"
+    margin = " " * len(number)
+    title = paint(_COLORS[severity], f"{severity.value}[{diagnostic.code}]")
+    lines = [
+        title + paint(_BOLD, f": {reveal(diagnostic.message)}"),
+        f"{margin[2:]}{paint(_BLUE, '-->')} {reveal(source.name)}:{place.line}:{place.column}",
+        f"{paint(_BLUE, f'{number} |')} {shown}".rstrip(),
+        f"{paint(_BLUE, f'{margin} |')} {marks[0]}{paint(_COLORS[severity], marks[1])}",
+    ]
+    if diagnostic.help is not None:
+        lines.append(f"{margin} {paint(_BLUE, '=')} {paint(_BOLD, 'help')}: {reveal(diagnostic.help)}")
+    return "\n".join(lines) + "\n"
+
+
+def _line_and_marks(source: Source, span: Span) -> tuple[str, tuple[str, str]]:
+    """The first line of the span as shown, the blanks in front of the carets, and the carets."""
+    place = source.position(span.start)
+    line = source.line(place.line)
+    first = min(place.column - 1, len(line))
+    last = max(first + 1, min(first + span.end - span.start, len(line)))
+    # Only what may be shown is measured, so that a file of one huge line costs no more than another.
+    cut = max(first - WINDOW, 0)
+    cells = _cells(line[cut : first + WINDOW + 1])
+    low, high = _window(cells, first - cut)
+    before = sum(cell.width for cell in cells[low : first - cut])
+    marked = sum(cell.width for cell in cells[first - cut : min(last - cut, high)])
+    shown = "".join(cell.text for cell in cells[low:high])
+    if cut + low > 0:
+        shown = f"…{shown}"
+        before += 1
+    if cut + high < len(line):
+        shown = f"{shown}…"
+    return shown, (" " * before, "^" * max(marked, 1))
+
+
+def _cells(line: str) -> list[_Cell]:
+    cells = []
+    column = 0
+    for char in line:
+        text = " " * (_TAB - column % _TAB) if char == "\t" else reveal(char)
+        cell = _Cell(text, len(text) if text != char else _width(char))
+        column += cell.width
+        cells.append(cell)
+    return cells
+
+
+def _width(char: str) -> int:
+    """The columns a terminal gives to a visible character."""
+    if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _window(cells: list[_Cell], first: int) -> tuple[int, int]:
+    """The cells to show: all of them, or `WINDOW` columns that start a little before the first marked one."""
+    if sum(cell.width for cell in cells) <= WINDOW:
+        return 0, len(cells)
+    low, room = first, _LEAD
+    while low > 0 and cells[low - 1].width <= room:
+        low -= 1
+        room -= cells[low].width
+    high, room = low, WINDOW
+    while high < len(cells) and cells[high].width <= room:
+        room -= cells[high].width
+        high += 1
+    return low, high
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# --- JSON ------------------------------------------------------------------------------------------------
+
+
+def _place_json(source: Source, offset: int) -> dict[str, int]:
+    place = source.position(offset)
+    return {"line": place.line, "column": place.column, "offset": min(max(offset, 0), len(source.text))}
+
+
+def _unicode(text: str) -> str:
+    r"""The text with lone surrogates, which no encoding takes, written as `\ud800`."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

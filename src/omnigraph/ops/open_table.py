@@ -1,0 +1,48 @@
+"""The table of a type at its pin, for other tools that read Lance."""
+
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_text
+from omnigraph.ops.session import Session
+from omnigraph.policy import Action
+from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.storage.table_cache import PinnedDataset
+
+
+class TypeMissingError(OmnigraphError):
+    """The schema has no type of that name, or no edge type; `near` is the one that was likely meant."""
+
+    kind = Kind.NOT_FOUND
+    code = "type_not_found"
+
+    def __init__(self, name: str, near: str | None, wanted: str = "type") -> None:
+        super().__init__(name, near, wanted)
+        self.name, self.near, self.wanted = name, near, wanted
+
+    def __str__(self) -> str:
+        way_out = f"; did you mean `{self.near}`?" if self.near else ""
+        return f"the graph has no {self.wanted} `{self.name}`{way_out}"
+
+
+def edge_named(catalog: Catalog, name: str) -> EdgeType:
+    """The edge type of that name, in any case, or TypeMissingError."""
+    found = catalog.edge(name)
+    if found is None:
+        raise TypeMissingError(name, closest(name, catalog.edges), "edge type")
+    return found
+
+
+def pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> PinnedDataset:
+    """A handle of its own on the version that `snapshot` shows, or TypeMissingError.
+
+    What is done to the handle touches neither the graph nor its other readers.
+    """
+    session.allow(Action.EXPORT, snapshot.branch)
+    check_text("type_name", type_name)
+    names = {key.partition(":")[2]: key for key in snapshot.pins}
+    table_key = names.get(type_name, type_name)
+    if table_key not in snapshot.pins:
+        raise TypeMissingError(type_name, closest(type_name, names))
+    pin = snapshot.pin(table_key)
+    return session.handles.open_apart(pin.path, pin.version)

@@ -1,0 +1,148 @@
+"""A state of a graph by a short text: a branch, a tag, a commit, or a branch and a commit or time of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from omnigraph.clock import parse_instant
+from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.manifest_types import MAIN, Snapshot
+from omnigraph.commit.ref_names import looks_like_id
+from omnigraph.commit.time_travel import CommitMissingError, commit_at
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_text
+from omnigraph.ops.session import Session
+from omnigraph.policy import Action, DeniedError
+
+SEPARATOR = "@"
+"""No branch or tag has it in its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedSchema:
+    """The schema of one state, as it was written."""
+
+    branch: str
+    commit_id: str
+    id: str
+    fingerprint: str
+    source: str
+
+    def to_json(self) -> dict[str, object]:
+        """What every door shows."""
+        head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
+        return {**head, "id": self.id, "fingerprint": self.fingerprint, "source": self.source}
+
+
+def show_schema(
+    session: Session, *, branch: str = MAIN, commit_id: str | None = None, at: datetime | None = None
+) -> AcceptedSchema:
+    """The schema of a state; raises what `show_state` raises."""
+    state = show_state(session, branch=branch, commit_id=commit_id, at=at)
+    record = state.manifest.schema
+    return AcceptedSchema(
+        branch=state.branch,
+        commit_id=state.commit.id,
+        id=record.id,
+        fingerprint=record.fingerprint,
+        source=record.source,
+    )
+
+
+def show_state(
+    session: Session, *, branch: str = MAIN, commit_id: str | None = None, at: datetime | None = None
+) -> Snapshot:
+    """The newest state of a branch, or that of a commit or an instant.
+
+    Raises:
+        BranchMissingError, CommitMissingError: There is no such state.
+    """
+    session.allow(Action.READ, branch)
+    return session.on(branch).snapshot(commit_id=commit_id, at=at)
+
+
+def state_of(session: Session, text: str) -> Snapshot:
+    """The state that `text` names.
+
+    `review` is the newest of a branch, or the commit that a tag names. `01J…`, a commit's id, is looked for on main and
+    then on every other branch. `review@01J…` and `review@2026-01-31T12:00:00Z` are a commit and a time of a branch; a
+    time alone is one of main.
+
+    Raises:
+        BranchMissingError, CommitMissingError: There is no such state.
+        CommitCollectedError: Cleanup has collected it.
+    """
+    return located(session, text)[1]
+
+
+def located(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
+    """As `state_of`, with the log whose journal has the state's commit."""
+    check_text("a state", text)
+    branch, sign, rest = text.partition(SEPARATOR)
+    if sign:
+        return _past(session.on(branch), rest)
+    try:
+        return session.on(text).located()
+    except (BranchMissingError, DeniedError):
+        if looks_like_id(text):
+            return _anywhere(session, text)
+        if text not in {tag.name for tag in session.branches.tags.records()}:
+            instant = _instant(text)
+            if instant is None:
+                raise
+            session.allow(Action.READ)
+            return session.located(at=instant)
+    return session.located(commit_id=text)
+
+
+def commit_named(session: Session, text: str) -> str:
+    """The id of the commit that `text` names, seen from the session's branch; an id is given back as it is.
+
+    A tag is its commit, a branch its newest one, a time the newest that the session's branch had then, `review@…` one
+    of another branch. Unlike a state, it may have been collected.
+
+    Raises:
+        BranchMissingError, CommitMissingError: It names none.
+    """
+    check_text("a commit", text)
+    branch, sign, rest = text.partition(SEPARATOR)
+    if sign:
+        session.allow(Action.READ, branch)
+        return commit_named(session.on(branch), rest)
+    if looks_like_id(text):
+        return text
+    tags = {tag.name: tag for tag in session.branches.tags.records()}
+    if text in tags:
+        session.allow(Action.READ, tags[text].branch)
+        return tags[text].commit_id
+    instant = _instant(text)
+    if instant is not None:
+        return commit_at(session.log, session.head(), instant).id
+    try:
+        session.allow(Action.READ, text)
+        return session.on(text).head().snapshot.commit.id
+    except BranchMissingError as error:
+        raise CommitMissingError(text, session.log.branch, error.near or closest(text, tags)) from None
+
+
+def _anywhere(session: Session, commit_id: str) -> tuple[ManifestLog, Snapshot]:
+    """A commit of any branch that may be read."""
+    for name in (MAIN, *(record.name for record in session.branches.records())):
+        try:
+            session.allow(Action.READ, name)
+            return session.on(name).located(commit_id=commit_id)
+        except (CommitMissingError, DeniedError):
+            continue
+    raise CommitMissingError(commit_id, MAIN)
+
+
+def _past(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
+    instant = _instant(text)
+    return session.located(commit_id=text) if instant is None else session.located(at=instant)
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        return parse_instant(text)
+    except ValueError:
+        return None

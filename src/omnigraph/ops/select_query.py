@@ -1,0 +1,33 @@
+"""Which query of a source is meant."""
+
+from omnigraph.errors import QueryAmbiguousError, QueryMissingError
+from omnigraph.lang.diagnostics import Checked, Diagnostic
+from omnigraph.lang.query_ast import Query
+from omnigraph.lang.query_parser import parse_queries
+from omnigraph.lang.source import Source
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.argument_checks import check_text
+
+
+def choose_query(source: Source, name: str | None) -> Query:
+    """The query of that name, or the only one.
+
+    Raises:
+        SourceError: The text is no query file, or has two queries of that name.
+        QueryMissingError: It has no such query.
+        QueryAmbiguousError: It has several, and no name was given.
+    """
+    if name is not None:
+        check_text("name", name)
+    file = parse_queries(source).require(source)
+    names = tuple(query.name.text for query in file.queries)
+    if name is None and len(names) > 1:
+        raise QueryAmbiguousError(source.name, names)
+    chosen = [query for query in file.queries if name in (None, query.name.text)]
+    if not chosen:
+        raise QueryMissingError(name or "", source.name, closest(name or "", names), names)
+    found = tuple(
+        Diagnostic("Q002", again.name.span, f"there is already a query `{again.name.text}` in this file")
+        for again in chosen[1:]
+    )
+    return Checked(chosen[0], found).require(source)

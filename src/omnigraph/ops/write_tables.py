@@ -1,0 +1,184 @@
+"""Change several tables in one commit: rows in Arrow, already checked. Every data verb ends here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.commit.idempotency import earlier_try
+from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.plan import CommitPlan, Move
+from omnigraph.commit.publisher import Armed, Committed, abandon, arm, publish
+from omnigraph.commit.requirements import IdsAbsent, Requirement, TableUnchanged
+from omnigraph.commit.snapshot_tables import SnapshotTables
+from omnigraph.ops.commit_signature import check_signature
+from omnigraph.ops.session import Session
+from omnigraph.storage.key_lookup import Located
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.staging import (
+    Change,
+    RowStream,
+    Staged,
+    Witness,
+    stage_append,
+    stage_delete,
+    stage_overwrite,
+    stage_upsert,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWrite:
+    """What happens to one table: exactly one of the five is given."""
+
+    table_key: str
+    append: pa.Table | RowStream | None = None
+    upsert: pa.Table | RowStream | None = None
+    delete: Sequence[str] | None = None
+    located: Located | None = None
+    """Where the rows lie that an upsert or a delete takes away, if the caller has looked for all of them."""
+    overwrite: pa.Table | RowStream | None = None
+    staged: Staged | None = None
+    """Files that somebody else has written already, for the version that the write is based on."""
+
+    def __post_init__(self) -> None:
+        parts = (self.append, self.upsert, self.delete, self.overwrite, self.staged)
+        if len([part for part in parts if part is not None]) != 1:
+            raise ValueError(f"a write of {self.table_key} is one of append, upsert, delete, overwrite, staged")
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether no row of the table stays."""
+        return self.overwrite is not None or (self.staged is not None and self.staged.change is Change.OVERWRITE)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether staging may take long, because nobody knows how many rows there are."""
+        return any(isinstance(part, RowStream) for part in (self.append, self.upsert, self.overwrite))
+
+    def stage(self, table: Table, witness: Witness) -> Staged:
+        """Write the files, invisible."""
+        if self.staged is not None:
+            return self.staged
+        if self.append is not None:
+            return stage_append(table, self.append, witness)
+        if self.upsert is not None:
+            return stage_upsert(table, self.upsert, witness, self.located)
+        if self.delete is not None:
+            return stage_delete(table, self.delete, self.located)
+        assert self.overwrite is not None  # noqa: S101 - one of the five, see above
+        return stage_overwrite(table, self.overwrite, witness)
+
+
+def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the two that matter
+    session: Session,
+    writes: Sequence[TableWrite],
+    *,
+    operation: str,
+    actor: str,
+    base: Head | None = None,
+    requirements: Sequence[Requirement] = (),
+    message: str | None = None,
+    idempotency_key: str | None = None,
+    request: str | None = None,
+    if_commit: str | None = None,
+    affected: tuple[int, int] | None = None,
+    summary: Mapping[str, Mapping[str, int]] | None = None,
+    armed: Armed | None = None,
+) -> Committed | None:
+    """One commit of all writes, or none; None when nothing would change.
+
+    An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke,
+    KeyReusedError when the actor's key belongs to another operation, or its `request` is another one.
+    Streamed rows are announced before they are written, so that nothing of them is left when the process dies; by
+    `armed`, if the caller has done that already.
+    """
+    session.check_writable()
+    check_signature(actor, message, idempotency_key)
+    if requirements and base is None:
+        raise ValueError("what a write relied on was read from some base: name it")
+    head = session.recent() if base is None else base
+    earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request)
+    if earlier is not None:  # found before staging, since its own rows may stand in the way
+        return Committed(earlier, head, was_there=True)
+    is_streamed = any(write.is_streamed for write in writes)
+    if armed is None and is_streamed:
+        armed = arm(session.log, head, operation=operation, actor=actor)
+    moves = stage_writes(session, session.tables(head.snapshot), writes, armed)
+    if base is None and not any(move.staged.has_effect for move in moves):
+        _forget(session, armed, moves)
+        head = session.head()  # a base that no swap will test may be old: look properly before saying so
+        earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request)
+        if earlier is not None:
+            return Committed(earlier, head, was_there=True)
+        armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
+        moves = stage_writes(session, session.tables(head.snapshot), writes, armed)
+    effective = tuple(move for move in moves if move.staged.has_effect)
+    if not effective:
+        _forget(session, armed, moves)
+        return None
+    strict: tuple[Requirement, ...] = (
+        *(TableUnchanged(table_key=write.table_key) for write in writes if write.replaces_all),
+        *(  # a delete that found nothing is still part of the write: nobody may have inserted such a row before it
+            IdsAbsent(table_key=move.table_key, ids=move.staged.keys)
+            for move in moves
+            if len(move.staged.keys) and not move.staged.has_effect
+        ),
+    )
+    plan = CommitPlan(
+        base=head,
+        operation=operation,
+        actor=actor,
+        moves=effective,
+        requirements=(*requirements, *strict),
+        message=message,
+        idempotency_key=idempotency_key,
+        request=request,
+        if_commit=if_commit,
+        affected=affected,
+        summary=summary,
+        watch=session.watch,
+    )
+    return publish(session.log, session.handles, plan, armed)
+
+
+class _Files:
+    """The files of a write so far, named to recovery when the write is armed."""
+
+    def __init__(self, armed: Armed | None) -> None:
+        self._armed = armed
+        self.complete: list[str] = []
+
+    def begun(self, files: Sequence[str]) -> None:
+        """Files that may be those of another write of this process: recovery may take them, since it is dead then."""
+        if self._armed is not None:
+            self._armed.lease.name(files)
+
+    def made(self, files: Sequence[str]) -> None:
+        """Files that are this write's own."""
+        self.complete += files
+        if self._armed is not None:
+            self._armed.lease.name(files)
+
+
+def stage_writes(
+    session: Session, tables: SnapshotTables, writes: Sequence[TableWrite], armed: Armed | None
+) -> tuple[Move, ...]:
+    """Every write staged on these versions; when one fails, nothing of the others is left."""
+    files = _Files(armed)
+    moves: list[Move] = []
+    try:
+        for write in writes:
+            session.go_on()
+            staged = write.stage(tables.table(write.table_key), files)
+            files.made(staged.files)
+            moves.append(Move(table_key=write.table_key, staged=staged))
+    except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
+        abandon(session.log, armed, files.complete, error)
+        raise
+    return tuple(moves)
+
+
+def _forget(session: Session, armed: Armed | None, moves: Sequence[Move]) -> None:
+    """The write comes to nothing after all."""
+    abandon(session.log, armed, [file for move in moves for file in move.staged.files])

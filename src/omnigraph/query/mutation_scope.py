@@ -1,0 +1,93 @@
+"""What names stand for in the `where` of a mutation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.literals import Name
+from omnigraph.query.expr import Expr, Identity, Meta, Prop
+from omnigraph.query.mutation_plan import ROW
+from omnigraph.query.scope import Params, Reference
+from omnigraph.schema.catalog import AnyType, EdgeType
+from omnigraph.schema.findings import Findings, listed
+
+ENDS: Mapping[str, Meta] = {"from": Meta.SRC, "to": Meta.DST}
+"""How a mutation names the ends of an edge."""
+
+STORED_ENDS: Mapping[str, str] = {"src": "from", "dst": "to"}
+"""How the ends are called in tables and keys, and what a mutation calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowNames:
+    """What names stand for in the `where` of a mutation: a bare name is a property of the row at hand."""
+
+    declared: AnyType
+    params: Params
+    findings: Findings
+
+    def resolve(self, node: Reference) -> Expr | None:
+        """See `scope.Names`."""
+        match node:
+            case ast.BareName():
+                return self._meta(node) if node.is_meta else self._property(node)
+            case ast.Variable():
+                if node.name in self.params:
+                    return self.params.refer(node)
+                self._unbound(node, node.name)
+                return None
+            case ast.PropertyRef():
+                self._unbound(node.variable, ("@" if node.is_meta else "") + node.name.text)
+                return None
+            case _:
+                assert_never(node)
+
+    def _property(self, node: ast.BareName) -> Expr | None:
+        name = node.name
+        if isinstance(self.declared, EdgeType) and name.text in ENDS:
+            return Identity(variable=ROW, part=ENDS[name.text], origin=node.span)
+        prop = self.declared.property(name.text)
+        if prop is None:
+            report_unknown(name, self.declared, self.findings)
+            return None
+        return Prop(variable=ROW, name=prop.name, type=prop.type, nullable=prop.nullable, origin=node.span)
+
+    def _meta(self, node: ast.BareName) -> Identity | None:
+        name = node.name.text
+        allowed = ("id", "src", "dst") if isinstance(self.declared, EdgeType) else ("id",)
+        if name in allowed:
+            return Identity(variable=ROW, part=Meta(name), origin=node.span)
+        message = f"`{self.declared.name}` has no `@{name}`"
+        self.findings.error("T11", node.span, message, f"it has {listed(f'@{part}' for part in allowed)}")
+        return None
+
+    def _unbound(self, node: ast.Variable, bare: str) -> None:
+        if node.name in self.params:
+            message = f"`${node.name}` is a parameter and has no properties"
+        else:
+            message = f"`${node.name}` is not a declared parameter"
+        known = {*self.declared.by_name, *ENDS, "@id", "@src", "@dst"}
+        if bare in known:
+            help_: str | None = f"in a mutation a property stands without a variable: write `{bare}`"
+        else:
+            help_ = self.findings.near(f"${node.name}", (f"${name}" for name in self.params.names if name != node.name))
+        self.findings.error("T6", node.span, message, help_ or "declare it in the parentheses behind the query's name")
+
+
+def report_unknown(name: Name, declared: AnyType, findings: Findings, help_: str | None = None) -> None:
+    """Report a property that the type does not have (T11), with the near one as help unless another is given."""
+    word = name.text
+    if word in STORED_ENDS and isinstance(declared, EdgeType):
+        help_ = f"an edge's end is called `{STORED_ENDS[word]}`"
+    elif word in ENDS or word in STORED_ENDS:
+        help_ = "a node has no ends; its id is `@id`"
+    if help_ is None and word == "id":
+        help_ = "an id is no property: write `@id`"
+    help_ = help_ or findings.near(word, settable(declared))
+    findings.error("T11", name.span, f"unknown property `{word}` of `{declared.name}`", help_)
+
+
+def settable(declared: AnyType) -> tuple[str, ...]:
+    """The names that an insert can give: properties, and the ends of an edge."""
+    return (*declared.by_name, *(ENDS if isinstance(declared, EdgeType) else ()))

@@ -1,0 +1,218 @@
+"""A migration as data: ordered steps, each with what it means for the data that is there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omnigraph.lang.diagnostic_codes import MIGRATION_CODES
+from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.step_details import Change, Details, Rule, rule_json
+from omnigraph.schema.values import Json
+
+DOES_NOT_HOLD = "OG-MF-107"
+"""What apply reports when a constraint that it validates does not hold."""
+
+
+class StepKind(Enum):
+    """The kinds of steps, by the names that plans and the command line use."""
+
+    ADD_TYPE = "add_type"
+    RENAME_TYPE = "rename_type"
+    ADD_PROPERTY = "add_property"
+    RENAME_PROPERTY = "rename_property"
+    DROP_TYPE = "drop_type"
+    DROP_PROPERTY = "drop_property"
+    ADD_CONSTRAINT = "add_constraint"
+    DROP_CONSTRAINT = "drop_constraint"
+    EXTEND_ENUM = "extend_enum"
+    RELAX_NULLABILITY = "relax_nullability"
+    WIDEN_CARDINALITY = "widen_cardinality"
+    UPDATE_METADATA = "update_metadata"
+    UNSUPPORTED_CHANGE = "unsupported_change"
+
+    @property
+    def drops_data(self) -> bool:
+        """Whether rows or values leave the graph's head."""
+        return self in (StepKind.DROP_TYPE, StepKind.DROP_PROPERTY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One change.
+
+    `type` is the type's name once the steps before this one are done, and `property_name` and the columns of `rule`
+    are too: a dropped type has its old name, a constraint that is dropped is named before properties are renamed.
+    """
+
+    kind: StepKind
+    type: str
+    table: str | None
+    """The key of the table that is touched; None for an interface, which has none."""
+    message: str
+    property_name: str | None = None
+    previous: str | None = None
+    """The name before a rename."""
+    rule: Rule | None = None
+    replaces: Rule | None = None
+    """The constraint whose place `rule` takes."""
+    changes: tuple[Change, ...] = ()
+    """What an `update_metadata` changes."""
+    facts: Mapping[str, Json] = field(default_factory=dict, hash=False)
+    """What else there is to know, for `details`."""
+    code: str | None = None
+    validates: bool = False
+    """Whether apply must scan the committed rows first; `code` is then what it may fail with."""
+    is_hard: bool = False
+    """Whether what is dropped is gone from earlier states too."""
+
+    def __post_init__(self) -> None:
+        if self.code is not None and self.code not in MIGRATION_CODES:
+            msg = f"migration code {self.code!r} is not in the registry lang/diagnostic_codes.py"
+            raise ValueError(msg)
+
+    @property
+    def lost(self) -> int | None:
+        """How many rows or values a drop takes from the head; None where nobody has counted."""
+        count = self.facts.get("values" if self.kind is StepKind.DROP_PROPERTY else "rows")
+        return count if isinstance(count, int) and self.kind.drops_data else None
+
+    @property
+    def is_safe(self) -> bool:
+        """Nothing is lost and nothing can be refused, whatever rows there are."""
+        return self.is_supported and not self.kind.drops_data and not self.validates
+
+    @property
+    def is_supported(self) -> bool:
+        """False for a change that no migration makes."""
+        return self.kind is not StepKind.UNSUPPORTED_CHANGE
+
+    @property
+    def details(self) -> Details:
+        """Everything that the message says, in parts; which parts there are depends on the kind of the step."""
+        details: Details = {}
+        if self.previous is not None:
+            details["from"] = self.previous
+        if self.kind is StepKind.WIDEN_CARDINALITY and self.rule is not None and self.replaces is not None:
+            details |= {"from": rule_json(self.replaces), "to": rule_json(self.rule)}
+        elif self.rule is not None:
+            details["constraint"] = rule_json(self.rule)
+            if self.replaces is not None:
+                details["replaces"] = rule_json(self.replaces)
+        if self.changes:
+            details["changes"] = [change.to_json() for change in self.changes]
+        return {**details, **self.facts}
+
+    def to_json(self) -> dict[str, object]:
+        """The step for programs; the table and `soft` are there when they say something."""
+        fields: dict[str, object] = {
+            "step": self.kind.value,
+            "type": self.type,
+            "property": self.property_name,
+            "code": self.code,
+            "safe": self.is_safe,
+            "validates": self.validates,
+            "message": self.message,
+            "details": self.details,
+        }
+        if self.table is not None:
+            fields["table"] = self.table
+        if self.kind.drops_data:
+            fields["soft"] = not self.is_hard
+        return fields
+
+    def __str__(self) -> str:
+        if not self.is_supported:
+            mark = "unsupported"
+        elif self.kind.drops_data:
+            mark = "loses" if self.is_hard else "drops"
+        else:
+            mark = "validates" if self.validates else "safe"
+        code = "" if self.code is None else f" [{self.code}]"
+        return f"{mark:<11} {self.kind.value:<18} {self.message}{code}"
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """The steps from one schema to another, in an order in which each can be applied.
+
+    Names are freed before they are taken: types and properties are dropped, then renamed, then added; edge types go
+    before and come after the node types at their ends. Renames that form a circle stand side by side and are applied
+    at once.
+    """
+
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is probably not meant, though it can be done."""
+
+    @property
+    def is_empty(self) -> bool:
+        """The two schemas say the same."""
+        return not self.steps
+
+    @property
+    def is_safe(self) -> bool:
+        """Every step is safe."""
+        return all(step.is_safe for step in self.steps)
+
+    @property
+    def is_supported(self) -> bool:
+        """No step is an unsupported change."""
+        return all(step.is_supported for step in self.steps)
+
+    @property
+    def validates(self) -> bool:
+        """Some step needs a scan of the rows that are there."""
+        return any(step.validates for step in self.steps)
+
+    @property
+    def drops_data(self) -> bool:
+        """Some step drops a type or property."""
+        return any(step.kind.drops_data for step in self.steps)
+
+    @property
+    def drops_values(self) -> bool:
+        """Some step drops a type that has rows, or a property that has values, as far as they were counted."""
+        return any(step.lost for step in self.steps)
+
+    @property
+    def loses_data(self) -> bool:
+        """Some step drops a type or property for good."""
+        return any(step.is_hard for step in self.steps)
+
+    def to_json(self) -> dict[str, object]:
+        """The plan for programs."""
+        return {
+            "steps": [step.to_json() for step in self.steps],
+            "safe": self.is_safe,
+            "supported": self.is_supported,
+            "drops_values": self.drops_values,
+            "notes": list(self.notes),
+        }
+
+    def render(self) -> str:
+        """The plan for people, one line per step and note, and a verdict."""
+        if self.is_empty:
+            return "nothing to change"
+        lines = [*map(str, self.steps), *(f"note: {note}" for note in self.notes)]
+        count = len(self.steps)
+        return "\n".join((*lines, f"{count} {'step' if count == 1 else 'steps'}: {self._verdict()}"))
+
+    def _verdict(self) -> str:
+        if not self.is_supported:
+            return "can't be applied; see the unsupported changes"
+        parts = []
+        if self.loses_data:
+            parts.append("what is dropped is gone for good, from earlier states too")
+        elif self.drops_data:
+            parts.append("what is dropped stays in earlier versions unless data loss is allowed")
+        if self.validates:
+            parts.append("committed rows are checked first")
+        return "; ".join(parts) or "safe"
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+def about(type_: AnyType, property: str | None = None) -> str:
+    """`` `Person` `` or `` `Person.age` ``."""
+    return f"`{type_.name}`" if property is None else f"`{type_.name}.{property}`"

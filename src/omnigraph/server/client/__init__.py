@@ -1,0 +1,1 @@
+"""The client of a server: a graph over HTTP with the interface of the embedded one."""

@@ -1,0 +1,159 @@
+"""Reads of a graph behind a server."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from typing import IO, Any, BinaryIO
+from urllib.parse import unquote
+
+from omnigraph.engine.result import Result
+from omnigraph.lang.source import Source
+from omnigraph.ops.argument_checks import BadArgumentError, chosen
+from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
+from omnigraph.options import Engine
+from omnigraph.places import local_path
+from omnigraph.server.client.blobs import open_blob
+from omnigraph.server.client.calls import GraphCalls, asked, given, time_text
+from omnigraph.server.client.responses import RemoteDocument
+from omnigraph.server.http.request_bodies import NDJSON
+
+_TYPE = re.compile(rb'^\{"(?:type|edge)":"([^"]*)"', re.MULTILINE)
+
+
+class RemoteReads:
+    """What is read of a graph behind a server, each call one request or a few pages."""
+
+    _calls: GraphCalls
+
+    def query(
+        self,
+        source: str | Source,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> Result:
+        """Run a query on one state of the graph; see `Graph.query`. All rows are fetched."""
+        body = {**asked(source, name, params, branch, snapshot, at), "seconds": seconds, "memory_bytes": memory_bytes}
+        return self._calls.rows("query", body=body, source=source)
+
+    def invoke(
+        self,
+        name: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> Result:
+        """Run a stored query that reads; one that writes is run by `invoke_mutation`."""
+        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        body = {**given(params), "branch": branch, "snapshot": snapshot, "at": time_text(at), **limits}
+        return self._calls.rows("queries", name, body=body)
+
+    def queries(self) -> list[RemoteDocument]:
+        """The stored queries that the token's owner may run."""
+        return [RemoteDocument(one) for one in self._calls.get("queries")["queries"]]
+
+    def explain(  # noqa: PLR0913 - all but the text by name
+        self,
+        source: str | Source,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        analyze: bool = False,
+    ) -> RemoteDocument:
+        """How `query` would run, or with `analyze` did; see `Graph.explain`."""
+        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        body = {**asked(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
+        return RemoteDocument(self._calls.post("explain", body, source))
+
+    def blob(
+        self,
+        type_name: str,
+        id: str,
+        property: str,
+        *,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+    ) -> IO[bytes] | None:
+        """The bytes of a Blob property, as a stream that reads as it is asked; None for a null. See `Graph.blob`."""
+        state = {"branch": branch, "snapshot": snapshot, "at": time_text(at)}
+        return open_blob(self._calls, {"type": type_name, "id": id, "property": property, **state})
+
+    def export(  # noqa: PLR0913 - all but the target by name
+        self,
+        target: str | os.PathLike[str] | BinaryIO,
+        *,
+        types: Sequence[str] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        format: ExportFormat | str = ExportFormat.JSONL,
+        engine: Engine | str = Engine.AUTO,
+        master: str | None = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> Exported:
+        """Write the graph's rows as graph JSONL; see `Graph.export`. A file is there when all of it is.
+
+        A server gives no other format, and does it by itself; nobody tells `progress` how far it is.
+        """
+        del progress
+        if chosen("format", ExportFormat, format) is not ExportFormat.JSONL:
+            raise BadArgumentError("format", f"`{format}`", "a server gives graph JSONL; load that where it is needed")
+        if chosen("engine", Engine, engine) is Engine.SPARK or master is not None:
+            raise BadArgumentError("engine", "`spark`", "a server does it by itself: leave it out")
+        body = {
+            "types": types,
+            "branch": branch,
+            "snapshot": snapshot,
+            "at": time_text(at),
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+        }
+        with ExitStack() as stack:
+            response = stack.enter_context(self._calls.stream("export", body, accept=NDJSON))
+            types_there = unquote(response.headers["Omnigraph-Types"])
+            counts = dict.fromkeys(types_there.split(",") if types_there else (), 0)
+            out, finish = _opened(target, stack)
+            rest = b""
+            for piece in self._calls.transport.pieces(response):
+                out.write(piece)
+                whole, sign, rest = (rest + piece).rpartition(b"\n")
+                for name in _TYPE.findall(whole) if sign else ():
+                    counts[name.decode()] = counts.get(name.decode(), 0) + 1
+            finish()
+            commit_id = response.headers["Omnigraph-Commit"]
+        return Exported(commit_id=commit_id, format=ExportFormat.JSONL, rows=counts)
+
+
+def _opened(target: str | os.PathLike[str] | BinaryIO, stack: ExitStack) -> tuple[BinaryIO, Any]:
+    """What to write to, and what to do when all is written: a file gets its name then."""
+    if not isinstance(target, str | os.PathLike):
+        return target, lambda: None
+    path = local_path(target)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    out = stack.enter_context(unfinished.open("wb"))
+    stack.callback(unfinished.unlink, missing_ok=True)
+
+    def finish() -> None:
+        out.close()
+        unfinished.replace(path)
+
+    return out, finish

@@ -1,0 +1,1 @@
+"""HTTP: the application, its middleware and routes, request bodies and responses."""

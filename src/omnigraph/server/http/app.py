@@ -1,0 +1,84 @@
+"""The application: routes behind the gate, over the embedded graphs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.server.http import (
+    routes_changes,
+    routes_history,
+    routes_maintenance,
+    routes_mcp,
+    routes_read,
+    routes_server,
+    routes_stored,
+    routes_tags,
+    routes_write,
+)
+from omnigraph.server.http.middleware import Gate, refuse
+from omnigraph.server.http_errors import BadRequestError, MethodRefusedError, RouteMissingError
+from omnigraph.server.service import Service, exchange_of
+
+ROUTERS = (
+    routes_server.router,
+    routes_read.router,
+    routes_history.router,
+    routes_changes.router,
+    routes_tags.router,
+    routes_write.router,
+    routes_maintenance.router,
+    routes_stored.router,
+    routes_mcp.router,
+)
+
+
+def make_app(service: Service) -> Gate:
+    """The server's application, for any ASGI server."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    app.state.service = service
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(OmnigraphError, refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_parameters)
+    app.add_exception_handler(HTTPException, _refuse_path)
+    app.add_exception_handler(ClientDisconnect, _forget)
+    app.add_exception_handler(Exception, refuse)
+    return Gate(app, service)
+
+
+async def _refuse_parameters(request: Request, error: Exception) -> Response:
+    """What FastAPI finds wrong with parameters: where and why, without what was given."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it is registered
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return await refuse(request, BadRequestError(place, first["msg"]))
+
+
+async def _forget(request: Request, _: Exception) -> Response:
+    """A client that went away with half of its body sent: nobody is there to be answered."""
+    exchange_of(request).code = "client_gone"
+    return Response(status_code=408)
+
+
+async def _refuse_path(request: Request, error: Exception) -> Response:
+    """A path or method that there is not."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - as it is registered
+    match error.status_code:
+        case 404:
+            return await refuse(request, RouteMissingError())
+        case 405:
+            return await refuse(request, MethodRefusedError())
+        case _:
+            return await refuse(request, BadRequestError("request", error.detail))

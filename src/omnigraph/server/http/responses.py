@@ -1,0 +1,220 @@
+"""Answers: one JSON document within its limits, or a stream that is made while it is read."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+import pyarrow.ipc as pa_ipc
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from omnigraph.clock import Clock
+from omnigraph.config.server import Limits
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_files import json_lines
+from omnigraph.server.http.request_bodies import ARROW, JSON, NDJSON, encoded
+from omnigraph.server.http_errors import AnswerTooLargeError, RequestTooLongError
+from omnigraph.server.service import Service, exchange_of
+
+T = TypeVar("T")
+
+STREAM_ROWS = 4_096
+"""The rows of one piece of a stream."""
+
+
+def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """One JSON document."""
+    return Response(encoded(value), status, dict(headers or {}), media_type=JSON)
+
+
+def wanted_stream(request: Request) -> str | None:
+    """The media type of the stream that a request wants; None: a JSON document."""
+    accepted = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
+    return next((one for one in accepted if one in (NDJSON, ARROW)), None)
+
+
+def result_document(result: Result, limits: Limits) -> bytes:
+    """A result as one JSON document; AnswerTooLargeError when it has too many rows or bytes."""
+    if result.row_count > limits.rows:
+        raise AnswerTooLargeError("rows", limits.rows)
+    head = {
+        "query_name": result.query_name,
+        "target": result.target.to_json(),
+        "commit_id": result.commit_id,
+        "row_count": result.row_count,
+        "columns": list(result.columns),
+    }
+    parts = [encoded(head)[:-1] + b',"rows":[']
+    size = len(parts[0])
+    for batch in result.batches(STREAM_ROWS):
+        piece = json_lines(result.schema, batch).rstrip(b"\n").replace(b"\n", b",")
+        size += len(piece) + 1
+        if size > limits.answer_bytes:
+            raise AnswerTooLargeError("bytes", limits.answer_bytes)
+        parts += [b"," if len(parts) > 1 else b"", piece]
+    return b"".join([*parts, b"]}"])
+
+
+def result_pieces(result: Result, media_type: str) -> Iterator[bytes]:
+    """A result as a stream, batch by batch; also of no rows there is one piece."""
+    if media_type == NDJSON:
+        yield b""
+        for batch in result.batches(STREAM_ROWS):
+            yield json_lines(result.schema, batch)
+        return
+    sink = _Sink()
+    with pa_ipc.new_stream(sink, result.schema) as writer:
+        yield sink.taken()
+        for batch in result.batches(STREAM_ROWS):
+            writer.write_batch(batch)
+            yield sink.taken()
+    yield sink.taken()
+
+
+def result_headers(result: Result) -> dict[str, str]:
+    """What the head of a JSON document says of a result, for a stream, which has none."""
+    target = result.target.to_json()
+    return {
+        "Omnigraph-Query": result.query_name,
+        "Omnigraph-Commit": result.commit_id,
+        "Omnigraph-Rows": str(result.row_count),
+        **{f"Omnigraph-{name.title()}": text for name, text in target.items()},
+    }
+
+
+def within(pieces: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]:
+    """The same, for as long as making them takes no longer than that; RequestTooLongError.
+
+    What whoever takes them does in between does not count.
+    """
+    worked = 0.0
+    while True:
+        begun = clock.monotonic()
+        piece = next(pieces, None)
+        worked += clock.monotonic() - begun
+        if worked > seconds:
+            raise RequestTooLongError(seconds)
+        if piece is None:
+            return
+        yield piece
+
+
+def bounded(document: object, limits: Limits) -> Response:
+    """One JSON document; AnswerTooLargeError when it is longer than one may be."""
+    text = encoded(document)
+    if len(text) > limits.answer_bytes:
+        raise AnswerTooLargeError("bytes", limits.answer_bytes)
+    return Response(text, media_type=JSON)
+
+
+class Streamed(Response):
+    """An answer whose pieces are made one after the other, each when the one before is sent.
+
+    The first piece is made before anything is sent, so what is wrong from the start has its own status. What goes wrong
+    later cuts the connection: there is no end of the answer then, and nobody takes the half for the whole.
+    """
+
+    def __init__(
+        self,
+        first: bytes,
+        rest: Iterator[bytes],
+        media_type: str,
+        headers: Mapping[str, str],
+        run: "Run",
+        status: int = 200,
+    ) -> None:
+        super().__init__(None, status, dict(headers), media_type=media_type)
+        if "Content-Length" not in headers:
+            del self.headers["content-length"]
+        self._first, self._rest, self._run = first, rest, run
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - Starlette's interface
+        """Send everything, as long as somebody listens."""
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            piece: bytes | None = self._first
+            while piece is not None and not gone.done():
+                if piece:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                piece = await self._run(self._next)
+            if piece is None:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
+
+    def _next(self) -> bytes | None:
+        return next(self._rest, None)
+
+
+class Run:
+    """Runs a step of a stream in a thread, as the actor whose stream it is."""
+
+    def __init__(self, service: Service, request: Request) -> None:
+        self._service, self._request = service, request
+
+    async def __call__(self, step: Callable[[], bytes | None]) -> bytes | None:
+        """What the step gives."""
+        return await self._service.run(self._request, step)
+
+
+async def streamed(
+    service: Service,
+    request: Request,
+    pieces: Iterator[bytes],
+    media_type: str,
+    headers: Mapping[str, str],
+    status: int = 200,
+) -> Response:
+    """A stream of these pieces, for as long as one may work; what goes wrong with the first of them is raised."""
+    run = Run(service, request)
+    timed = within(pieces, service.runtime.clock, service.limits.stream_seconds)
+    first = await run(lambda: next(timed, b""))
+    exchange_of(request).commit = headers.get("Omnigraph-Commit")
+    return Streamed(first or b"", timed, media_type, headers, run, status)
+
+
+class _Sink:
+    """What was written since somebody looked."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        """Keep it."""
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def taken(self) -> bytes:
+        """Everything, which is forgotten."""
+        found, self._parts = b"".join(self._parts), []
+        return found
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """What was written stays until it is taken."""
+
+    def readable(self) -> bool:
+        """Never."""
+        return False
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,220 @@
+"""Routes that write: mutations, loads, branches, merges, schemas. Who signs is who asks, and nobody else."""
+
+import tempfile
+from functools import partial
+from typing import Annotated, BinaryIO, Self
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from omnigraph.graph import Graph
+from omnigraph.lang.source import Source
+from omnigraph.policy import Action
+from omnigraph.server.http.openapi import described
+from omnigraph.server.http.request_arguments import GraphId, body_of, check_text, instant_of, params_of
+from omnigraph.server.http.request_bodies import (
+    BODY,
+    ApplyAnswer,
+    ApplyBody,
+    BranchAnswer,
+    BranchBody,
+    LoadAnswer,
+    MergeAnswer,
+    MergeBody,
+    MutateBody,
+    MutationAnswer,
+    PlanAnswer,
+    PlanBody,
+)
+from omnigraph.server.http.responses import answer
+from omnigraph.server.service import Service, exchange_of, service_of
+
+router = APIRouter()
+
+Mode = Annotated[str, Query(description="append, merge or overwrite.", max_length=16)]
+Branch = Annotated[str, Query(description="The branch to load into.", max_length=256)]
+IfExists = Annotated[bool, Query(description="With `from`: load into the branch as it is, if it is there already.")]
+From = Annotated[str | None, Query(alias="from", description="Make the branch from this one first.", max_length=256)]
+Text = Annotated[str | None, Query(max_length=16_384)]
+
+_IN_MEMORY = 1024 * 1024
+
+
+@router.post("/graphs/{graph}/mutate", **described(MutationAnswer, body=MutateBody, can_conflict=True))
+async def mutate(request: Request, graph: GraphId) -> Response:
+    """Run a mutation, in one commit or not at all."""
+    body = await body_of(request, MutateBody)
+    service = service_of(request)
+    check_text(body.query, "query.gq", service.limits)
+    handle = service.graph(request, graph, Action.CHANGE, body.branch)
+    return await answer_mutation(service, request, handle, body, Source(body.query, "query.gq"))
+
+
+async def answer_mutation(
+    service: Service, request: Request, graph: Graph, body: MutateBody, source: Source
+) -> Response:
+    """The answer to a mutation."""
+    done = await service.write(
+        request,
+        partial(
+            graph.mutate,
+            source,
+            name=body.name,
+            params=params_of(body),
+            branch=body.branch,
+            message=body.message,
+            idempotency_key=body.idempotency_key,
+            if_commit=body.if_commit,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
+        ),
+    )
+    service.committed(request, "mutate", done.commit_id)
+    return answer(done.to_json())
+
+
+@router.post("/graphs/{graph}/load", **described(LoadAnswer, takes_lines=True, can_conflict=True))
+async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string has
+    request: Request,
+    graph: GraphId,
+    mode: Mode,
+    *,
+    branch: Branch = "main",
+    from_: From = None,
+    if_exists: IfExists = False,
+    message: Text = None,
+    idempotency_key: Text = None,
+    dry_run: bool = False,
+    seconds: Annotated[float | None, Query(description="How long it may run.")] = None,
+    memory_bytes: Annotated[int | None, Query(description="How much memory it may use.")] = None,
+) -> Response:
+    """Load graph JSONL, all of it in one commit or nothing; with `from`, into a branch that is made for it."""
+    service = service_of(request)
+    hosted, actor = service.hosted(request, graph, Action.CHANGE, branch, read=from_), exchange_of(request).actor
+    handle = hosted.graph(actor)
+    if from_ is not None:
+        hosted.require(actor, Action.READ, from_)
+    hosted.require(actor, Action.CHANGE, branch)  # before the body is read
+    with service.admission.write(actor.name), _Spooled() as spooled:
+        async for piece in request.stream():
+            spooled.write(piece)
+        done = await service.admission.run_write(
+            actor.name,
+            partial(
+                handle.load,
+                spooled.rewound(),
+                mode=mode,
+                branch=branch,
+                from_=from_,
+                if_exists=if_exists,
+                message=message,
+                idempotency_key=idempotency_key,
+                dry_run=dry_run,
+                engine="local",
+                budget=service.write_budget(seconds, memory_bytes),
+            ),
+        )
+    service.committed(request, "load", done.commit_id)
+    return answer(done.to_json())
+
+
+@router.post("/graphs/{graph}/branches", **described(BranchAnswer, body=BranchBody, status=201, can_conflict=True))
+async def create_branch(request: Request, graph: GraphId) -> Response:
+    """Make a branch from any state of another."""
+    body = await body_of(request, BranchBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.BRANCH_CREATE, body.name, read=body.from_)
+    made = await service.write(
+        request,
+        partial(handle.branches.create, body.name, from_=body.from_, snapshot=body.snapshot, at=instant_of(body.at)),
+    )
+    return answer(made.to_json(), 201)
+
+
+@router.delete("/graphs/{graph}/branches/{branch:path}", **described(BranchAnswer, can_conflict=True))
+async def delete_branch(request: Request, graph: GraphId, branch: str) -> Response:
+    """Delete a branch, with its commits."""
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.BRANCH_DELETE, branch)
+    return answer((await service.write(request, partial(handle.branches.delete, branch))).to_json())
+
+
+@router.post("/graphs/{graph}/merge", **described(MergeAnswer, body=MergeBody, can_conflict=True))
+async def merge(request: Request, graph: GraphId) -> Response:
+    """Bring to a branch what another one has done since they parted. With conflicts nothing is done: 409 lists them."""
+    body = await body_of(request, MergeBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.BRANCH_MERGE, body.into, read=body.source)
+    done = await service.write(
+        request,
+        partial(
+            handle.merge,
+            body.source,
+            into=body.into,
+            strategy=body.strategy,
+            message=body.message,
+            dry_run=body.dry_run,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
+        ),
+    )
+    service.committed(request, "merge", done.commit_id)
+    return answer(done.to_json())
+
+
+@router.post("/graphs/{graph}/schema/plan", **described(PlanAnswer, body=PlanBody))
+async def plan_schema(request: Request, graph: GraphId) -> Response:
+    """What it takes to get from a branch's schema to another; nothing is changed."""
+    body = await body_of(request, PlanBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.SCHEMA_APPLY, body.branch)
+    check_text(body.schema, "schema.pg", service.limits)
+    plan = await service.run(
+        request,
+        partial(handle.plan_schema, body.schema, branch=body.branch, allow_data_loss=body.allow_data_loss),
+    )
+    return answer(plan.to_json())
+
+
+@router.post("/graphs/{graph}/schema/apply", **described(ApplyAnswer, body=ApplyBody, can_conflict=True))
+async def apply_schema(request: Request, graph: GraphId) -> Response:
+    """Make a schema the accepted one of a branch, in one commit or not at all."""
+    body = await body_of(request, ApplyBody)
+    service = service_of(request)
+    handle = service.graph(request, graph, Action.SCHEMA_APPLY, body.branch)
+    check_text(body.schema, "schema.pg", service.limits)
+    done = await service.write(
+        request,
+        partial(
+            handle.apply_schema,
+            body.schema,
+            branch=body.branch,
+            message=body.message,
+            allow_drops=body.allow_drops,
+            allow_data_loss=body.allow_data_loss,
+            budget=service.write_budget(body.seconds, body.memory_bytes),
+        ),
+    )
+    service.committed(request, "schema_apply", done.commit_id)
+    return answer(done.to_json())
+
+
+class _Spooled:
+    """The body of a load: in memory while it is short, else in a file without a name. It is gone with the request."""
+
+    name = BODY
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by `__exit__`
+        self.write = self._file.write
+        self.read = self._file.read
+
+    def rewound(self) -> BinaryIO:
+        """Itself, to be read from the start."""
+        self._file.seek(0)
+        return self  # type: ignore[return-value]  # a load reads, and asks for the name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

@@ -1,0 +1,1 @@
+"""MCP: tools and resources of a graph for agents, over stdio and HTTP."""

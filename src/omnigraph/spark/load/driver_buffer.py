@@ -1,0 +1,34 @@
+"""What the driver hands over to itself: nobody else reads it, so it stays in memory while it is little."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from omnigraph.commit.task_journal import TaskNote
+
+MOST_HELD = 64 * 1024 * 1024
+"""How many bytes stay in memory; what comes then is kept as a task of Spark keeps it."""
+
+
+class Keeper(Protocol):
+    """Keeps something for the driver."""
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Its key."""
+        ...
+
+
+class HeldNote:
+    """Keeps what one split gives in `held`, and what is too much by a note, which is begun then."""
+
+    def __init__(self, held: dict[str, bytes], split: int, begun: Callable[[], TaskNote]) -> None:
+        self._held, self._split, self._begun = held, split, begun
+        self._note: TaskNote | None = None
+
+    def keep(self, name: str, data: bytes) -> str:
+        """See Keeper."""
+        if sum(map(len, self._held.values())) + len(data) > MOST_HELD:
+            self._note = self._note or self._begun()
+            return self._note.keep(name, data)
+        key = f"held:{self._split}.{name}"
+        self._held[key] = data
+        return key

@@ -1,0 +1,1 @@
+"""Reads on Spark: DataFrames, SQL views and exports of one snapshot."""

@@ -1,0 +1,289 @@
+"""Write a graph out on many executors: the rows and their order are those of `ops.export`, in several files.
+
+Graph JSONL becomes a directory whose files, one behind the other by name, are what one process writes. Parquet has a
+directory of files where one process writes a file. A load takes both. Executors write the files, so the directory must
+be one that they all see.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.jsonl_encoding import json_lines
+from omnigraph.engine.writing.blobs import blob_names, stored_by_id
+from omnigraph.ops.export import (
+    Exported,
+    ExportFormat,
+    ExportProgress,
+    ExportTargetError,
+    chosen_types,
+    file_errors,
+    large_pieces,
+    locate_target,
+    parquet_name,
+)
+from omnigraph.ops.session import Session
+from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.catalog import AnyType
+from omnigraph.spark.read.spark_types import taken_back
+from omnigraph.spark.read.table_scan import PART, Scan, plan_scan
+from omnigraph.spark.session.error_translation import carrying
+from omnigraph.spark.session.handshake import Body, map_tasks
+from omnigraph.spark.session.job_monitor import JobProgress, run_job
+
+ROWS_PER_FILE = 1_000_000
+LEAST_ROWS_PER_FILE = 50_000
+"""Fewer are not worth another task, however many cores are idle."""
+BLOB_ROWS_PER_FILE = 20_000
+_SAMPLED_PER_FILE = 200
+_OURS = re.compile(r"(\d{3}-\w+|part)-\d{5}\.(jsonl|parquet)")
+_WRITTEN = "part int, rows long"
+_WRITTEN_SCHEMA = pa.schema([pa.field("part", pa.int32()), pa.field("rows", pa.int64())])
+
+Frames: TypeAlias = Callable[[AnyType, tuple[str, ...]], DataFrame]
+"""A type's rows, with the part that each is of when the ids are cut here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The files of one type: `stem` and five digits, in a directory that takes its name when all are there."""
+
+    directory: str
+    stem: str
+    type: AnyType
+    format: ExportFormat
+
+    def path(self, part: int) -> Path:
+        """The file of a part."""
+        return Path(self.directory) / f"{self.stem}-{part:05}.{self.format.value}"
+
+    def write(self, part: int, batches: Iterator[pa.RecordBatch]) -> int:
+        """Write rows as they are stored to one file, whole or not at all; how many they are.
+
+        Two tasks of one part write the same.
+        """
+        schema = arrow_schema(self.type)
+        path = self.path(part)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        rows = 0
+        with file_errors(str(path)):
+            try:
+                with unfinished.open("wb") as file:
+                    if self.format is ExportFormat.PARQUET:
+                        with pa_parquet.ParquetWriter(file, schema) as writer:
+                            for batch in batches:
+                                writer.write_batch(batch)
+                                rows += batch.num_rows
+                    else:
+                        for batch in batches:
+                            table = pa.Table.from_batches([batch])
+                            file.writelines(large_pieces(json_lines(self.type, table)))
+                            rows += batch.num_rows
+                unfinished.replace(path)
+            finally:
+                unfinished.unlink(missing_ok=True)
+        return rows
+
+
+def export_on_spark(
+    session: Session,
+    snapshot: Snapshot,
+    spark: SparkSession,
+    frames: Frames,
+    target: str | os.PathLike[str],
+    *,
+    format: ExportFormat,
+    types: Sequence[str] | None = None,
+    progress: Callable[[ExportProgress], None] | None = None,
+) -> Exported:
+    """Write the rows of a snapshot below a directory, each type's at once or not at all.
+
+    Raises:
+        TypeMissingError: The schema of that snapshot has no such type.
+        ExportTargetError: The target can't be written, holds other files, or executors don't see it.
+    """
+    place = locate_target(target)
+    if not place.is_local:
+        reason = (
+            "executors write files that take their names together, which a bucket can't do; name a directory that they"
+            " all see, or let this process write it, with the engine `local`"
+        )
+        raise ExportTargetError(f"`{os.fspath(target)}`", reason)
+    directory = Path(place.path)
+    chosen = chosen_types(session.catalog(snapshot), types)
+    work = _Export(session, snapshot, spark, frames, _Told(progress, chosen, snapshot))
+    rows: dict[str, int] = {}
+    if format is ExportFormat.PARQUET:
+        for type_ in chosen:
+            with _appearing(session, directory / parquet_name(type_)) as hidden:
+                files = Files(directory=str(hidden), stem="part", type=type_, format=format)
+                rows[type_.name] = work.write(files)
+                if not rows[type_.name]:
+                    files.write(0, iter(()))
+    else:
+        with _appearing(session, directory) as hidden:
+            for number, type_ in enumerate(chosen):
+                files = Files(directory=str(hidden), stem=f"{number:03}-{type_.name}", type=type_, format=format)
+                rows[type_.name] = work.write(files)
+                if type_ is chosen[-1] and not any(rows.values()):
+                    files.write(0, iter(()))  # a directory without files is nothing that a load could take
+    return Exported(commit_id=snapshot.commit.id, format=format, rows=rows)
+
+
+class _appearing:  # noqa: N801 - reads like a function
+    """A hidden directory that takes its name when it is complete; what an earlier export wrote there is replaced."""
+
+    def __init__(self, session: Session, final: Path) -> None:
+        self._final = final
+        self._hidden = final.with_name(f".{final.name}.{session.runtime.ids.ulid()}")
+
+    def __enter__(self) -> Path:
+        with file_errors(str(self._final)):
+            if self._final.is_dir():
+                others = [one.name for one in self._final.iterdir() if not _OURS.fullmatch(one.name)]
+                if others:
+                    reason = f"it holds `{min(others)}`, which no export wrote; name another directory"
+                    raise ExportTargetError(f"`{self._final}`", reason)
+            self._hidden.mkdir(parents=True)
+        return self._hidden
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                with file_errors(str(self._final)):
+                    self._replace()
+        finally:
+            shutil.rmtree(self._hidden, ignore_errors=True)
+
+    def _replace(self) -> None:
+        if self._final.is_dir():
+            old = self._hidden.with_name(f"{self._hidden.name}.old")
+            self._final.rename(old)
+            self._hidden.rename(self._final)
+            shutil.rmtree(old, ignore_errors=True)
+            return
+        self._final.unlink(missing_ok=True)
+        self._hidden.rename(self._final)
+
+
+class _Told:
+    """Who wants to know how far the export is."""
+
+    def __init__(
+        self, progress: Callable[[ExportProgress], None] | None, types: Sequence[AnyType], snapshot: Snapshot
+    ) -> None:
+        self._progress = progress
+        self._total = sum(snapshot.pin(type_.table_key).rows for type_ in types)
+        self._done = 0
+
+    def of(self, type_: AnyType, rows: int) -> Callable[[JobProgress], None]:
+        """To be told of a job that writes so many rows."""
+
+        def tell(job: JobProgress) -> None:
+            self._tell(type_, self._done + int(rows * job.share))
+
+        return tell
+
+    def add(self, type_: AnyType, rows: int) -> None:
+        """So many more are written."""
+        self._done += rows
+        self._tell(type_, self._done)
+
+    def _tell(self, type_: AnyType, rows: int) -> None:
+        if self._progress is not None:
+            self._progress(ExportProgress(type=type_.name, rows=rows, total_rows=self._total))
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    session: Session
+    snapshot: Snapshot
+    spark: SparkSession
+    frames: Frames
+    told: _Told
+
+    def write(self, files: Files) -> int:
+        """Write all files of a type; how many rows they have."""
+        type_ = files.type
+        rows = self.snapshot.pin(type_.table_key).rows
+        if not rows:
+            return 0
+        scan = plan_scan(self.session, self.snapshot, type_)
+        frame = self._blob_parts(scan, files, rows) if blob_names(type_) else self._sorted_parts(scan, files, rows)
+        description = f"omnigraph export: {type_.name}"
+        found = run_job(self.spark, frame.collect, description=description, tell=self.told.of(type_, rows))
+        self._check(files, found)
+        self.told.add(type_, rows)
+        return sum(row["rows"] for row in found)
+
+    def _sorted_parts(self, scan: Scan, files: Files, rows: int) -> DataFrame:
+        """Rows go to the part of their id and are sorted there, by Spark."""
+        count = self._count(rows, ROWS_PER_FILE)
+        cuts = _cuts(scan, rows, count)
+        frame = self.frames(scan.type, cuts)
+        placed = frame.repartitionById(len(cuts) + 1, PART).sortWithinPartitions(ID)
+        return map_tasks(placed, _sorted_body(files), _WRITTEN)
+
+    def _blob_parts(self, scan: Scan, files: Files, rows: int) -> DataFrame:
+        """Large values don't travel: each task reads its own share of the ids in order, and what belongs to them."""
+        count = self._count(rows, BLOB_ROWS_PER_FILE)
+        ends = [rows * part // count for part in range(count + 1)]
+        return map_tasks(self.spark.range(0, count, 1, count), _blob_body(scan, files, ends), _WRITTEN)
+
+    def _count(self, rows: int, most: int) -> int:
+        wanted = max(-(-rows // most), self.spark.sparkContext.defaultParallelism)
+        return max(1, min(wanted, rows // min(LEAST_ROWS_PER_FILE, most)))
+
+    def _check(self, files: Files, found: Sequence[Row]) -> None:
+        for row in found:
+            if not files.path(row["part"]).exists():
+                reason = "what executors wrote there is not here; name a directory that they and this machine share"
+                raise ExportTargetError(f"`{Path(files.directory).parent}`", reason)
+
+
+def _cuts(scan: Scan, rows: int, count: int) -> tuple[str, ...]:
+    """Ids that cut a table into so many parts of about the same size, by a sample."""
+    if count < 2:
+        return ()
+    places = np.unique(np.linspace(0, rows - 1, _SAMPLED_PER_FILE * count).astype(np.int64))
+    sample = np.sort(scan.table().take(pa.array(places), [ID])[ID].to_numpy(zero_copy_only=False))
+    found = [str(sample[len(sample) * part // count]) for part in range(1, count)]
+    return tuple(dict.fromkeys(found))
+
+
+def _sorted_body(files: Files) -> Body:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            context = TaskContext.get()
+            assert context is not None  # noqa: S101 - this is a task
+            schema = arrow_schema(files.type)
+            rows = files.write(context.partitionId(), (taken_back(batch, schema) for batch in batches))
+            yield _written(context.partitionId(), rows)
+
+    return run
+
+
+def _blob_body(scan: Scan, files: Files, ends: Sequence[int]) -> Body:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying():
+            for batch in batches:
+                for part in batch.column(0).to_pylist():
+                    within = range(ends[part], ends[part + 1])
+                    yield _written(part, files.write(part, stored_by_id(scan.type, scan.table(), within)))
+
+    return run
+
+
+def _written(part: int, rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"part": part, "rows": rows}], schema=_WRITTEN_SCHEMA)

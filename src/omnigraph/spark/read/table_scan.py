@@ -1,0 +1,235 @@
+"""Reading one type at one pin in many tasks: what is planned once, and what each task does."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.predicate_eval import Inputs, columns_of
+from omnigraph.engine.table_filters import pushed
+from omnigraph.engine.writing.blobs import GivenBlobs, referring, stored_batches
+from omnigraph.engine.writing.row_filter import holding
+from omnigraph.lang.diagnostics import SourceError
+from omnigraph.lang.filter_parser import parse_filter
+from omnigraph.lang.source import Source
+from omnigraph.lang.spelling import closest
+from omnigraph.ops.open_table import TypeMissingError
+from omnigraph.ops.session import Session
+from omnigraph.query.bind_filter import bind_filter
+from omnigraph.query.expr import Expr
+from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.types import Scalar, ValueType, VectorOf
+from omnigraph.spark.read.spark_types import arrow_for_spark, handed_to_spark, spark_schema
+from omnigraph.spark.session.graph_location import Place
+from omnigraph.storage.lance_table import Fragment, Table, verify
+from omnigraph.storage.table_cache import Verified
+
+ROWS_PER_TASK = 2 * 1024 * 1024
+BYTES_PER_TASK = 128 * 1024 * 1024
+"""A task reads about so many rows or bytes, whichever is reached first."""
+LEAST_ROWS_PER_TASK = 64 * 1024
+"""Fewer are not worth another task, however many cores are idle."""
+SLACK = 0.25
+"""A fragment that has so much of a share beyond whole ones is not cut once more for it."""
+BATCH_ROWS = 64 * 1024
+BATCH_FLOATS = 2 * 1024 * 1024
+PART = "@part"
+"""A column that no property can be called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """Some columns of a type's rows at one pin; small, and the same in every process."""
+
+    place: Place
+    type: AnyType
+    path: str
+    version: str
+    """Of the table, as text: versions exceed what the JVM calls a long."""
+    columns: tuple[str, ...]
+    where: Expr | None = None
+    """A predicate of the query language: rows for which it is not true are not handed to Spark."""
+    now: datetime
+    """The instant that `now()` in it means: one for all tasks."""
+    cuts: tuple[str, ...] | None = None
+    """Ids, ascending. When given, a last column `PART` says how many of them a row's id is not below."""
+
+    @property
+    def schema(self) -> StructType:
+        """The columns in Spark's terms."""
+        own = spark_schema(self.type, self.columns)
+        return own if self.cuts is None else StructType([*own, StructField(PART, IntegerType(), nullable=False)])
+
+    def table(self) -> Table:
+        """The table, opened in this process."""
+        return self.place.table(self.path, int(self.version))
+
+
+def type_named(catalog: Catalog, name: str) -> AnyType:
+    """The type of exactly that name, or the edge type of that name in any case; TypeMissingError otherwise."""
+    found = catalog.type(name) or catalog.edge(name)
+    if found is None:
+        raise TypeMissingError(name, closest(name, (*catalog.nodes, *catalog.edges)))
+    return found
+
+
+def plan_scan(
+    session: Session, snapshot: Snapshot, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None
+) -> Scan:
+    """The scan of a type in a snapshot; `where` is a predicate, as a mutation has it.
+
+    Raises:
+        ColumnMissingError: There is no such column.
+        SourceError: The predicate has mistakes.
+    """
+    pin = snapshot.pin(type_.table_key)
+    return Scan(
+        place=Place.of(session),
+        type=type_,
+        path=pin.path,
+        version=str(pin.version),
+        columns=tuple(spark_schema(type_, columns).names),
+        where=None if where is None else _bound(where, type_),
+        now=session.runtime.clock.now(),
+    )
+
+
+def is_filter(text: str, type_: AnyType) -> bool:
+    """Whether a text is a predicate over a type's rows."""
+    try:
+        _bound(text, type_)
+    except SourceError:
+        return False
+    return True
+
+
+def _bound(text: str, type_: AnyType) -> Expr:
+    source = Source(text, "filter")
+    predicate = parse_filter(source).require(source)
+    assert predicate is not None  # noqa: S101 - without errors there is one
+    bound = bind_filter(predicate, type_).require(source)
+    assert bound is not None  # noqa: S101 - as above
+    return bound
+
+
+# --- tasks -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task reads: these fragments, or some places of the living rows of one."""
+
+    fragments: tuple[int, ...]
+    within: range | None = None
+
+
+def pieces_of(scan: Scan, fragments: Sequence[Fragment], *, at_least: int) -> list[Piece]:
+    """What each task of a scan reads. With a predicate no fragment is cut: places count what it lets pass."""
+    return pieces(fragments, at_least=at_least, can_cut=scan.where is None)
+
+
+def pieces(fragments: Sequence[Fragment], *, at_least: int = 1, can_cut: bool = True) -> list[Piece]:
+    """What each task reads: as many tasks as the size asks for, or `at_least` where that pays.
+
+    Neighbouring fragments go together, and a large one is cut where that can be done.
+    """
+    rows = sum(one.rows - one.deleted for one in fragments)
+    share = max(min(ROWS_PER_TASK, -(-rows // max(at_least, 1))), LEAST_ROWS_PER_TASK)
+    found: list[Piece] = []
+    held: list[int] = []
+    held_rows = held_bytes = 0
+    for one in fragments:
+        living = one.rows - one.deleted
+        if held and (held_rows + living > share or held_bytes + one.nbytes > BYTES_PER_TASK):
+            found.append(Piece(tuple(held)))
+            held, held_rows, held_bytes = [], 0, 0
+        if can_cut and (count := min(ceil(living / share - SLACK), living // LEAST_ROWS_PER_TASK)) > 1:
+            found += _cut(one.number, living, count)
+            continue
+        held.append(one.number)
+        held_rows, held_bytes = held_rows + living, held_bytes + one.nbytes
+    return [*found, Piece(tuple(held))] if held else found
+
+
+def _cut(number: int, rows: int, count: int) -> list[Piece]:
+    ends = [rows * part // count for part in range(count + 1)]
+    return [Piece((number,), range(start, end)) for start, end in pairwise(ends)]
+
+
+def read_piece(scan: Scan, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece for which the predicate is true, in Spark's types. With a predicate, no piece is cut."""
+    table = scan.table()
+    if scan.cuts is not None:  # an export, which is to copy no damage: it reads all of these files
+        verify(table, Verified.WHOLE, only=piece.fragments)
+    inputs = Inputs({}, scan.now)
+    where = None if scan.where is None else pushed(scan.where, inputs)
+    schema = arrow_for_spark(scan.schema)
+    for rows in _stored_rows(scan, table, piece, where):
+        kept = rows if scan.where is None else holding(rows, scan.where, inputs)
+        for batch in _with_blobs(scan, table, kept):
+            if batch.num_rows:
+                whole = batch if scan.cuts is None else batch.append_column(PART, _parts(batch.column(ID), scan.cuts))
+                yield handed_to_spark(whole, schema)
+
+
+def _parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
+    found = np.zeros(len(ids), np.int32)
+    for cut in cuts:
+        found += pc.greater_equal(ids, cut).to_numpy(zero_copy_only=False)
+    return pa.array(found)
+
+
+def _stored_rows(scan: Scan, table: Table, piece: Piece, where: str | None) -> Iterator[pa.Table]:
+    asked = [] if scan.where is None else columns_of(scan.where)
+    with_blobs = has_blobs(scan)
+    own = arrow_schema(_narrowed(scan)).names if with_blobs else []
+    names = list(dict.fromkeys([*scan.columns, *asked, *own]))
+    for batch in table.batches(
+        names,
+        where,
+        batch_rows=_batch_rows(scan),
+        fragments=piece.fragments,
+        within=piece.within,
+        with_address=with_blobs,
+    ):
+        yield pa.Table.from_batches([batch])
+
+
+def _with_blobs(scan: Scan, table: Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows with the bytes of their blobs, some megabytes at a time."""
+    if not has_blobs(scan):
+        yield from rows.combine_chunks().to_batches()
+        return
+    narrowed = _narrowed(scan)
+    pending = referring(narrowed, rows).select(arrow_schema(narrowed).names)
+    yield from stored_batches(narrowed, pending, table, GivenBlobs())
+
+
+def _narrowed(scan: Scan) -> AnyType:
+    """The type with only those properties that are read."""
+    return replace(scan.type, properties=tuple(p for p in scan.type.properties if p.name in scan.columns))
+
+
+def has_blobs(scan: Scan) -> bool:
+    """Whether a scan reads blobs, whose bytes are not among those of its fragments."""
+    return any(_column_type(scan.type, name) is Scalar.BLOB for name in scan.columns)
+
+
+def _batch_rows(scan: Scan) -> int:
+    """So many rows that a batch stays in the megabytes."""
+    types = [_column_type(scan.type, name) for name in scan.columns]
+    floats = sum(one.size for one in types if isinstance(one, VectorOf))
+    return min(BATCH_ROWS, max(1, BATCH_FLOATS // floats)) if floats else BATCH_ROWS
+
+
+def _column_type(type_: AnyType, name: str) -> ValueType:
+    p = type_.property(name)
+    return Scalar.STRING if p is None else p.type

@@ -1,0 +1,1 @@
+"""Structured streaming into a graph: one commit per batch, exactly once."""

@@ -1,0 +1,96 @@
+"""Rows that are written as they come, and the fragments that they become."""
+
+import json
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.storage.lance_table import Table
+from omnigraph.storage.staging import Change, RowStream, Witness, stage_fragments, write_rows
+
+_WAITING: Final = 4
+"""How many batches may wait for a writer."""
+_LOOK_SECONDS = 0.2
+
+
+def fragment_rows(fragment: str) -> int:
+    """How many rows a staged fragment has."""
+    return int(json.loads(fragment)["physical_rows"])
+
+
+def fragment_files(table: Table, fragments: Sequence[str]) -> tuple[str, ...]:
+    """The files of staged fragments, relative to the root."""
+    rows = sum(map(fragment_rows, fragments))
+    return stage_fragments(table, Change.APPEND, fragments, rows).files
+
+
+class FragmentWriter:
+    """Takes the rows of one table as they come, and writes them in a thread of its own: several can be open at once.
+
+    `write` batches, then `close` once for the fragments. After `abort` nothing more is written; files that were
+    complete before were told to the witness.
+    """
+
+    def __init__(self, table: Table, witness: Witness) -> None:
+        self._waiting: queue.Queue[pa.RecordBatch | None] = queue.Queue(_WAITING)
+        self._is_aborted = threading.Event()
+        self._failure: BaseException | None = None
+        self._fragments: tuple[str, ...] = ()
+        self._thread = threading.Thread(
+            target=self._run, args=(table, witness), name=f"write-{table.path}", daemon=True
+        )
+        self._thread.start()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """One more batch; what went wrong with an earlier one is raised."""
+        self._put(batch)
+
+    def close(self) -> tuple[str, ...]:
+        """No more rows come: the fragments, as Lance's JSON."""
+        self._put(None)
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return self._fragments
+
+    def abort(self) -> None:
+        """Stop at once."""
+        self._is_aborted.set()
+        self._thread.join()
+
+    def _put(self, item: pa.RecordBatch | None) -> None:
+        while self._thread.is_alive():
+            try:
+                self._waiting.put(item, timeout=_LOOK_SECONDS)
+            except queue.Full:
+                continue
+            return
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self, table: Table, witness: Witness) -> None:
+        try:
+            self._fragments = write_rows(table, RowStream(batches=self._given), witness)
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever writes or closes
+            self._failure = error
+
+    def _given(self) -> Iterator[pa.RecordBatch]:
+        while True:
+            try:
+                batch = self._waiting.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                if self._is_aborted.is_set():
+                    raise WriteAbortedError from None
+                continue
+            if self._is_aborted.is_set():
+                raise WriteAbortedError
+            if batch is None:
+                return
+            yield batch
+
+
+class WriteAbortedError(Exception):
+    """A writer was told to stop; nobody sees this."""

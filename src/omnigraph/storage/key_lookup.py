@@ -1,0 +1,196 @@
+"""Committed rows by many keys at once: pushed into Lance while they are few, else by one pass over a column."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.storage.arrow_buffers import numbers
+from omnigraph.storage.columnar_sets import Column, Mask, Positions, is_among, one_array, places_among
+from omnigraph.storage.lance_table import ADDRESS, AHEAD, MAX_PUSHED_KEYS, Table
+from omnigraph.storage.row_addresses import Addresses
+from omnigraph.storage.string_hash_index import KeySet, hits_in_each
+
+ID = "id"
+SCANNED_ROWS = 131_072
+KEYS_AT_ONCE = 4_000_000
+"""More keys are looked up in several passes, because what finds them takes about a hundred bytes for each."""
+_RARE, _SIEVED_KEYS = 4, 1_000_000
+"""Of so many rows for each key most are not asked for; for up to so many keys it pays to tell these apart first."""
+
+
+class Existing:
+    """The committed rows that have the ids of other rows."""
+
+    def __init__(self, table: Table, at: Positions, positions: Positions | None, found: pa.Table | None = None) -> None:
+        self._table, self._positions = table, positions
+        self._found = found
+        """The ids and addresses of the rows, when they are few; else their positions are known."""
+        self.at = at
+        """For each of the other rows, the number of the committed row of its id here; -1 where there is none."""
+
+    def addresses(self) -> Addresses:
+        """The address of each committed row, by its number here."""
+        if self._found is not None:
+            return numbers(one_array(self._found.column(ADDRESS)))
+        return self._table.places().addresses(self._positions if self._positions is not None else np.empty(0, np.int64))
+
+    def located(self, rows: Mask) -> "Located":
+        """Where the committed rows lie of some of the other rows, each of which has one."""
+        return Located(path=self._table.path, version=self._table.version, addresses=self.addresses()[self.at[rows]])
+
+    @property
+    def is_located(self) -> bool:
+        """Whether rows are fetched from where they lie; else each time they are looked up by their ids."""
+        return self._positions is not None
+
+    @property
+    def mask(self) -> Mask:
+        """For each of the other rows, whether there is one."""
+        return self.at >= 0
+
+    def fetch(self, numbers: Positions, columns: Sequence[str]) -> pa.Table:
+        """Some columns of the committed rows of these numbers, in that order; a blob as its description."""
+        if not len(numbers) or not columns:
+            return self._table.scan(columns, limit=0) if columns else pa.table({})
+        if self._positions is not None:
+            return self._table.take(pa.array(self._positions[numbers]), columns)
+        assert self._found is not None  # noqa: S101 - one of the two
+        wanted = one_array(self._found.column(ID).take(pa.array(numbers)))
+        names = [name for name in dict.fromkeys([ID, *columns]) if name != ADDRESS]
+        found = self._table.matching(ID, wanted, names, with_address=ADDRESS in columns)
+        return found.take(pa.array(places_among(wanted, found.column(ID)))).select(list(columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Where rows lie in one version of a table. In another version they may lie elsewhere."""
+
+    path: str
+    version: int
+    addresses: Addresses
+
+    def is_of(self, table: Table) -> bool:
+        """Whether the rows lie there in this table."""
+        return (self.path, self.version) == (table.path, table.version)
+
+
+def nowhere(table: Table, rows: int) -> Existing:
+    """None of so many rows has a committed one."""
+    return Existing(table, np.full(rows, -1, np.int64), np.empty(0, np.int64))
+
+
+def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
+    """Which of so many ids committed rows have; they are asked for only when there are any rows."""
+    if not rows or not table.count():
+        return nowhere(table, rows)
+    at = np.full(rows, -1, np.int64)
+    wanted = ids()
+    if rows <= MAX_PUSHED_KEYS:
+        found = table.matching(ID, wanted, [ID], with_address=True)
+        return Existing(table, places_among(wanted, found.column(ID)), None, found)
+    positions: list[Positions] = []
+    known = 0
+    for first in range(0, rows, KEYS_AT_ONCE):
+        some = wanted.slice(first, KEYS_AT_ONCE)
+        for hits in hits_in_each(_overlapping(table, some), _key_set(table, some)):
+            is_living, found_at = hits.mark.positions(hits.rows)
+            at[first + hits.places[is_living]] = known + np.arange(len(found_at))
+            positions.append(found_at)
+            known += len(found_at)
+    return Existing(table, at, np.concatenate(positions) if positions else np.empty(0, np.int64))
+
+
+def ids_there(table: Table, ids: Column) -> pa.Array:
+    """Those of the ids that committed rows have."""
+    nothing = pa.array([], pa.string())
+    if not len(ids) or not table.count():
+        return nothing
+    wanted = one_array(ids)
+    if len(wanted) <= MAX_PUSHED_KEYS:
+        return one_array(table.matching(ID, wanted, [ID]).column(ID))
+    every = hits_in_each(_overlapping(table, wanted), _key_set(table, wanted))
+    parts = [hits.column.take(pa.array(hits.rows[hits.mark.positions(hits.rows)[0]])) for hits in every]
+    return pa.concat_arrays(parts) if parts else nothing
+
+
+def rows_with(table: Table, column: str, keys: Column, columns: Sequence[str]) -> pa.Table:
+    """Some columns of the committed rows whose `column` is one of the keys."""
+    names = list(dict.fromkeys([*columns, column]))
+    if not len(keys) or not table.count():
+        return table.scan(names, limit=0).select(list(columns))
+    wanted = one_array(keys).unique()
+    if len(wanted) <= MAX_PUSHED_KEYS:
+        return table.matching(column, wanted, names).select(list(columns))
+    found = table.scan(names)
+    return found.filter(pa.array(is_among(found.column(column), wanted))).select(list(columns))
+
+
+def _key_set(table: Table, wanted: pa.Array) -> KeySet:
+    """Keys that every row of a table is asked for."""
+    return KeySet(wanted, is_rarely_hit=len(wanted) <= _SIEVED_KEYS and _RARE * len(wanted) < table.count())
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Some committed rows, one behind the other."""
+
+    start: int
+    """The position of the first of them; where deleted ones are among them, that of the first of their fragment."""
+    offset: int = 0
+    """Where the first of them lies in its fragment, if deleted ones are among them."""
+    deleted: Positions | None = None
+    """The offsets of the deleted rows of the fragment, if such are among them."""
+
+    def positions(self, rows: Positions) -> tuple[Mask | slice, Positions]:
+        """Which of these rows live, and the positions of those."""
+        if self.deleted is None:
+            return slice(None), self.start + rows
+        offsets = self.offset + rows
+        before = np.searchsorted(self.deleted, offsets)
+        is_living = np.append(self.deleted, -1)[before] != offsets
+        return is_living, self.start + (offsets - before)[is_living]
+
+
+def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[_Stretch, pa.Array]]:
+    """The committed ids, a batch at a time.
+
+    Left out are batches that lie before or behind all of `ids`: made ids grow, so new ones meet no old ones.
+    """
+    ends = pc.min_max(ids)
+    lowest, highest = ends["min"].as_py(), ends["max"].as_py()
+    for stretch, column in _stretches(table):
+        if _overlaps(column, lowest, highest):
+            yield stretch, column
+
+
+def _stretches(table: Table) -> Iterator[tuple[_Stretch, pa.Array]]:
+    """All committed ids. Of fragments whose files can be read by themselves, those of deleted rows are among them."""
+    every = table.fragments()
+    start = 0
+    for file, group in groupby(every, lambda one: table.raw(one.number) if one.deleted else None):
+        numbers = [one.number for one in group]
+        if file is None:
+            chosen = None if len(numbers) == len(every) else numbers
+            for batch in table.batches([ID], batch_rows=SCANNED_ROWS, ahead=AHEAD, fragments=chosen):
+                yield _Stretch(start), batch.column(ID)
+                start += batch.num_rows
+            continue
+        (deleted,), offset = table.deleted_offsets(numbers), 0
+        for batch in file.batches([ID], SCANNED_ROWS):
+            if table.watch is not None:
+                table.watch.check()
+            yield _Stretch(start, offset, deleted), batch.column(ID)
+            offset += batch.num_rows
+        start += offset - len(deleted)
+
+
+def _overlaps(column: pa.Array, lowest: str, highest: str) -> bool:
+    """Whether some values may be from `lowest` to `highest`."""
+    if len(column) and lowest <= column[0].as_py() <= highest:
+        return True  # no need to look at all values, which costs as much as asking for them
+    own = pc.min_max(column)
+    return bool(own["min"].as_py() <= highest and own["max"].as_py() >= lowest)

@@ -1,0 +1,53 @@
+"""Which names branches may have."""
+
+import pytest
+
+from omnigraph.commit.branch_errors import BadBranchNameError, BranchExistsError
+from omnigraph.commit.ref_names import check_branch_name, check_free
+
+
+@pytest.mark.parametrize("name", ["a", "review/x", "a.b-c_d/E9/0", "-x", "main2", "Main", "x" * 128, "a__b", "a/__b"])
+def test_a_name_is_of_letters_digits_and_three_signs_in_parts(name: str) -> None:
+    check_branch_name(name)
+
+
+@pytest.mark.parametrize(
+    "name, reason",
+    [
+        ("", "it is empty"),
+        ("x" * 129, "129 characters"),
+        ("main", "every graph has `main`"),
+        ("__x", "omnigraph's own"),
+        ("__x/y", "omnigraph's own"),
+        ("/a", "is empty"),
+        ("a/", "is empty"),
+        ("a//b", "is empty"),
+        ("a/../b", r"`\.\.` is no part"),
+        (".", r"`\.` is no part"),
+        ("a b", "letters"),
+        ("a\n", "letters"),
+        ("é", "letters"),
+        ("a\\b", "letters"),
+        ("a\x00", "letters"),
+    ],
+)
+def test_any_other_name_is_refused_with_the_reason(name: str, reason: str) -> None:
+    with pytest.raises(BadBranchNameError, match=reason):
+        check_branch_name(name)
+
+
+@pytest.mark.parametrize("taken", ["a/b", "a/b/c", "a", "a/b/c/d"])
+def test_no_name_is_the_path_of_another(taken: str) -> None:
+    with pytest.raises(BranchExistsError) as clash:
+        check_free("a/b", ["x", taken])
+
+    assert clash.value.existing == taken
+
+
+def test_names_that_only_begin_alike_are_free() -> None:
+    check_free("a/b", ["a/bc", "ab", "a/c", "A/b"])
+
+
+def test_nothing_lies_below_main() -> None:
+    with pytest.raises(BranchExistsError, match="there is a branch `main`"):
+        check_free("main/x", [])

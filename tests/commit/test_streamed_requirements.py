@@ -1,0 +1,106 @@
+"""Requirements of rows that stream: what others have changed since the base breaks them, and nothing else does."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from mutating import new_graph, run
+from omnigraph.commit.requirements import Requirement, Violation
+from omnigraph.commit.streamed_requirements import CountsStay, EndsStay, NobodyReturns, RowsNew, ValuesNew
+
+SEED = (
+    'insert Person { name: "a", email: "a@" } insert Person { name: "b" } insert Person { name: "c" }'
+    ' insert Team { name: "t" } insert Leads { from: "t", to: "a" }'
+)
+
+
+def rows(**columns: list[str]) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """Rows of a write, in two batches."""
+    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    return lambda: iter(table.to_batches(max_chunksize=1))
+
+
+def checked(graph: og.Graph, requirement: Requirement, *statements: str) -> Violation | None:
+    """What is broken when others have run these statements."""
+    session = graph._session
+    base = session.tables(session.snapshot())
+    for one in statements:
+        run(graph, one)
+    return requirement.check(base, session.tables(session.snapshot()))
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    graph = new_graph(tmp_path)
+    run(graph, SEED)
+    return graph
+
+
+CASES: dict[str, tuple[Requirement, str, str | None]] = {
+    "an id that was created": (
+        RowsNew(table_key="node:Person", rows=rows(id=["x", "y"])),
+        'insert Person { name: "y" }',
+        "`y` exist now",
+    ),
+    "another id that was created": (
+        RowsNew(table_key="node:Person", rows=rows(id=["x"])),
+        'insert Person { name: "y" }',
+        None,
+    ),
+    "an end that went": (
+        EndsStay(table_key="node:Person", rows=rows(src=["a", "b"])),
+        'delete Person where name = "b"',
+        "`b` are gone",
+    ),
+    "an end that was only changed": (
+        EndsStay(table_key="node:Person", rows=rows(src=["a", "b"])),
+        'update Person set { age: 3 } where name = "b"',
+        None,
+    ),
+    "a unique value that was taken": (
+        ValuesNew(table_key="node:Person", columns=("email",), rows=rows(email=["x@"])),
+        'update Person set { email: "x@" } where name = "b"',
+        "the values of `b` clash",
+    ),
+    "a unique value that nobody took": (
+        ValuesNew(table_key="node:Person", columns=("email",), rows=rows(email=["x@"])),
+        'update Person set { email: "y@" } where name = "b"',
+        None,
+    ),
+    "a source whose last place was taken": (
+        CountsStay(table_key="edge:Leads", column="src", rows=rows(src=["t"]), low=1, high=2),
+        'insert Leads { from: "t", to: "b" }',
+        "`t` would have 3 rows",
+    ),
+    "another source's last place": (
+        CountsStay(table_key="edge:Leads", column="src", rows=rows(src=["u"]), low=1, high=2),
+        'insert Leads { from: "t", to: "b" }',
+        None,
+    ),
+    "an edge to a node that stays": (
+        NobodyReturns(table_key="edge:Leads", column="dst", rows=rows(id=["a", "b"])),
+        'insert Leads { from: "t", to: "b" }',
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_streamed_requirement_breaks_by_what_changed(graph: og.Graph, name: str) -> None:
+    requirement, statement, reason = CASES[name]
+
+    found = checked(graph, requirement, statement)
+
+    assert (None if found is None else found.reason) == reason
+
+
+def test_an_edge_to_a_node_that_goes_breaks(graph: og.Graph) -> None:
+    requirement = NobodyReturns(table_key="edge:Leads", column="dst", rows=rows(id=["a"]))
+
+    found = checked(graph, requirement, 'insert Leads { from: "t", to: "b" }')
+
+    assert found is not None
+    assert found.reason.endswith("clash")

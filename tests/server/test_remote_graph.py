@@ -1,0 +1,175 @@
+"""What only a client does: errors from afar, stored queries, files, addresses. What it shares is in `door_calls`."""
+
+import pickle
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import Kind
+from omnigraph.server.client.http_transport import BadServerUrlError, ServerUnreachableError
+from server_process import Process, laid_out, running
+from serving import ADD, ALL, TOKENS
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    home = tmp_path_factory.mktemp("client")
+    with running(laid_out(home), home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def remote(process: Process) -> Iterator[og.RemoteGraph]:
+    with og.connect(f"http://localhost:{process.port}", TOKENS["admin"]) as found:
+        yield found
+
+
+def test_mistakes_of_a_text_have_their_places(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.SourceError) as refused:
+        remote.query("query q() { match { $p: Persn } return { $p.name } }")
+
+    (found,) = refused.value.diagnostics
+    assert refused.value.source.text[found.span.start : found.span.end] == "Persn"
+
+
+def test_an_error_of_a_server_can_be_pickled(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.BranchMissingError) as refused:
+        remote.query(ALL, branch="nowhere")
+
+    copy = pickle.loads(pickle.dumps(refused.value))  # noqa: S301 - our own bytes
+    assert (type(copy), str(copy), copy.name) == (type(refused.value), str(refused.value), "nowhere")
+
+
+def test_conflicts_of_a_merge_raise_with_the_result_and_a_dry_run_returns_it(remote: og.RemoteGraph) -> None:
+    update = 'query u($a: I64) { update Person set { age: $a } where name = "Ada" }'
+    remote.branches.create("disputed")
+    remote.mutate(update, params={"a": 1}, branch="disputed")
+    remote.mutate(update, params={"a": 2})
+
+    planned = remote.merge("disputed", dry_run=True)
+    with pytest.raises(og.MergeConflictsError) as refused:
+        remote.merge("disputed")
+
+    copy = pickle.loads(pickle.dumps(refused.value))  # noqa: S301 - our own bytes
+    for result in (refused.value.result, copy.result):
+        assert (result.outcome, result.conflicts) == (og.MergeOutcome.CONFLICTS, planned.conflicts)
+        assert result.conflict_counts == {"DivergentUpdate": 1}
+    assert "1 conflict between `disputed` and `main`" in str(refused.value)
+
+
+def test_a_stored_query_is_run_by_its_name(remote: og.RemoteGraph) -> None:
+    names = [one.name for one in remote.queries()]
+
+    assert "friends" in names
+    assert remote.invoke("friends", params={"n": "Ada"}).rows() == [{"q.name": "Bob"}]
+
+
+def test_a_stored_mutation_is_run_by_its_name(remote: og.RemoteGraph) -> None:
+    done = remote.invoke_mutation("rename_age", params={"n": "Ada", "a": 37}, message="a year", idempotency_key="a1")
+
+    assert (done.affected_nodes, remote.commits(limit=1)[0].message) == (1, "a year")
+    assert remote.invoke_mutation("rename_age", params={"n": "Ada", "a": 37}, idempotency_key="a1") == done
+
+
+TAKES = "query q($x: F64?, $t: DateTime?) { match { $p: Person } return { $p.name, $x as x } limit 1 }"
+
+
+@pytest.mark.parametrize(
+    "value, found", [(np.float32(0.5), 0.5), (np.int32(2), 2.0), (Decimal("1.5"), 1.5), (pd.NA, None)]
+)
+def test_a_parameter_of_another_library_is_sent_as_it_is_taken_here(
+    remote: og.RemoteGraph, value: object, found: object
+) -> None:
+    assert remote.query(TAKES, params={"x": value}).rows()[0]["x"] == found
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("t", datetime(2026, 1, 2)),  # noqa: DTZ001 - the naive one is the point
+        ("t", np.datetime64("2026-01-02T03", "ns")),
+        ("x", Decimal("0.1")),
+        ("x", object()),
+        ("x", [1.0, {1, 2}]),
+    ],
+)
+def test_a_parameter_that_no_type_takes_is_refused_as_here(remote: og.RemoteGraph, name: str, value: object) -> None:
+    with pytest.raises(og.ParameterError) as refused:
+        remote.query(TAKES, params={name: value})
+
+    assert str(refused.value).startswith(f"parameter `${name}")
+
+
+def test_a_parameter_is_named_by_a_text(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.BadArgumentError, match="names are text"):
+        remote.query(ALL, params={1: 2})  # type: ignore[dict-item]  # the point
+
+
+def test_a_state_is_named_by_a_time_with_its_zone(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.BadArgumentError, match="without a zone"):
+        remote.query(ALL, at=datetime(2026, 1, 2))  # noqa: DTZ001 - the naive one is the point
+
+
+def test_a_snapshot_tells_its_pins(remote: og.RemoteGraph) -> None:
+    snapshot = remote.snapshot()
+
+    assert {key: str(pin.version) for key, pin in snapshot.pins.items()} == {
+        one["table_key"]: one["table_version"] for one in snapshot.to_json()["tables"]
+    }
+
+
+def test_who_may_not_is_denied(process: Process) -> None:
+    with og.connect(f"http://localhost:{process.port}", TOKENS["reader"], graph="people") as reader:
+        with pytest.raises(og.DeniedError) as refused:
+            reader.mutate(ADD, params={"n": "x"})
+
+        assert reader.query(ALL).row_count > 0
+    assert (refused.value.actor, refused.value.action, refused.value.branch) == ("reader", "change", "main")
+
+
+def test_who_is_not_known_is_told(process: Process) -> None:
+    with (
+        og.connect(f"http://localhost:{process.port}", TOKENS["revoked"], graph="people") as stranger,
+        pytest.raises(og.OmnigraphError) as refused,
+    ):
+        stranger.query(ALL)
+
+    assert (refused.value.code, refused.value.kind) == ("unauthenticated", Kind.DENIED)
+
+
+def test_an_export_to_a_file_is_there_whole(tmp_path: Path, remote: og.RemoteGraph) -> None:
+    told = remote.export(tmp_path / "out.jsonl")
+
+    lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
+    assert len(lines) == sum(told.rows.values())
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_a_server_that_is_not_there_is_unreachable() -> None:
+    with pytest.raises(ServerUnreachableError, match="nothing was sent"):
+        og.connect("http://127.0.0.1:1", TOKENS["admin"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:8080", "ftp://x", "http://", "http://h/?x=1", "http://u:secret@localhost", "http://far.example"],
+)
+def test_an_address_that_is_none_or_not_safe_is_refused(url: str) -> None:
+    with pytest.raises(BadServerUrlError) as refused:
+        og.connect(url, "t" * 40, graph="g")
+
+    assert "secret" not in str(refused.value)
+    assert "ttt" not in str(refused.value)
+
+
+def test_nothing_of_a_token_is_shown(process: Process) -> None:
+    graph = og.connect(f"http://localhost:{process.port}", TOKENS["admin"], graph="people")
+
+    assert TOKENS["admin"] not in repr(graph) + repr(graph._calls.transport)
+    graph.close()

@@ -1,0 +1,71 @@
+"""The keys of a load come in bounded pieces, however many rows a task reads, and none is lost."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import omnigraph as og
+from load_calls import edge, loaded, person
+from mutating import new_graph
+from omnigraph.faults import NoFaults
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog_codec import encode_catalog
+from omnigraph.spark.load import key_shuffle
+from omnigraph.spark.load.key_hashes import id_hashes
+from omnigraph.spark.load.key_shuffle import Unit, bucket_of, ledger_rows
+from omnigraph.spark.load.load_spec import LoadSpec
+from omnigraph.storage.blob_sources import NO_SOURCES
+
+BUCKETS = 3
+
+
+def spec_of(graph: og.Graph) -> LoadSpec:
+    """What a task is told of a graph."""
+    session = graph._session
+    snapshot = session.snapshot()
+    return LoadSpec(
+        uri=graph.uri,
+        storage=(),
+        operation_id="test",
+        catalog=encode_catalog(session.catalog(snapshot)),
+        pins={key: (pin.path, str(pin.version)) for key, pin in snapshot.pins.items()},
+        blobs=NO_SOURCES,
+        inputs=(),
+        units=(),
+        splits=(),
+        keeps_left_out=False,
+        seed=7,
+        first_id=0,
+        faults=NoFaults(),
+    )
+
+
+@pytest.mark.parametrize("held", [1, 10, 25, 1_000_000])
+def test_keys_are_told_in_bounded_pieces_and_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    graph = new_graph(tmp_path)
+    for start in (0, 10, 20):
+        names = [f"p{start + number}" for number in range(10)]
+        loaded(graph, "append", *map(person, names), *(edge("Knows", name, "p0") for name in names))
+    monkeypatch.setattr(key_shuffle, "_HELD_ROWS", held)
+    fragments = tuple(one.number for one in graph._session.tables(graph.snapshot()).table("edge:Knows").fragments())
+    unit = Unit(type="Knows", roles=(DST, ID, SRC), committed=fragments)
+    spec = spec_of(graph)
+
+    batches = list(ledger_rows(spec, [unit], iter([0]), BUCKETS))
+
+    found: Counter[tuple[str, int, int]] = Counter()
+    for batch in batches:
+        for bucket, role, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            found.update((role, bucket, one) for one in np.frombuffer(payload, np.uint64).tolist())
+        assert sum(map(len, batch["payload"].to_pylist())) <= 8 * max(held + 10, 10)
+    rows = graph.table("Knows").to_table()
+    expected: Counter[tuple[str, int, int]] = Counter()
+    for role in (DST, ID, SRC):
+        hashes = id_hashes(rows[role], spec.seed)
+        buckets = bucket_of(hashes, BUCKETS).tolist()
+        expected.update((f"committed/Knows/{role}", *one) for one in zip(buckets, hashes.tolist(), strict=True))
+    assert found == expected

@@ -1,0 +1,147 @@
+"""Maintenance on executors comes to the same as in this process."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import omnigraph as og
+from load_calls import files_below
+from mutating import run
+from omnigraph.ops.optimize import OptimizeCall, OptimizeResult, optimize
+from omnigraph.ops.optimize_table import UpkeepCall
+from omnigraph.spark.maintenance import SparkHands, hands
+from omnigraph.spark.session.graph_location import Place
+from upkeep_calls import EAGER, by_table, exported, files_of, fragments, indexed_rows, opened, optimized
+from worlds import runtime
+
+SCHEMA = """
+node P { k: String @key  n: I64 @index  s: String? @index  b: Bool? @index  v: Vector(2)? @index  z: Blob? }
+edge E: P -> P { w: I32? }
+"""
+PARTS, ROWS = 4, 30
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph whose tables have several fragments, with holes."""
+    root = tmp_path_factory.mktemp("spark-upkeep")
+    graph = og.create_graph(str(root / "g"), SCHEMA, runtime=runtime())
+    for part in range(PARTS):
+        names = [f"p{part}-{number}" for number in range(ROWS)]
+        rows = [
+            {
+                "type": "P",
+                "data": {
+                    "k": name,
+                    "n": part,
+                    "s": f"graphs {number}",
+                    "b": True,
+                    "v": [1.0, number],
+                    "z": b"x" * number,
+                },
+            }
+            for number, name in enumerate(names)
+        ]
+        edges = [{"edge": "E", "from": names[0], "to": name, "data": {"w": part}} for name in names]
+        graph.load([*rows, *edges], mode="append")
+    run(graph, 'delete P where k = "p1-7"')
+    return root / "g"
+
+
+def copied(seeded: Path, place: Path) -> og.Graph:
+    shutil.copytree(seeded, place)
+    return og.open_graph(str(place), runtime=runtime())
+
+
+def on_spark(graph: og.Graph, spark: SparkSession) -> OptimizeResult:
+    session = opened(graph.uri)._session
+    call = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
+    return optimize(session, call, SparkHands(spark, Place.of(session), EAGER, least_rows=0))
+
+
+def test_executors_do_what_this_process_does(seeded: Path, tmp_path: Path, spark: SparkSession) -> None:
+    here, there = copied(seeded, tmp_path / "here"), copied(seeded, tmp_path / "there")
+    before = exported(there)
+
+    local, remote = optimized(here), on_spark(there, spark)
+
+    assert not remote.has_failed
+    assert [replace(one, commit_id=None, manifest_version=None) for one in remote.tables] == [
+        replace(one, commit_id=None, manifest_version=None) for one in local.tables
+    ]
+    assert exported(there) == before
+    assert indexed_rows(there) == indexed_rows(here)
+    assert set(indexed_rows(there).values()) == {1.0}
+    assert [fragments(there, name) for name in ("P", "E")] == [fragments(here, name) for name in ("P", "E")]
+
+
+def test_indexes_that_were_built_in_parts_serve(seeded: Path, tmp_path: Path, spark: SparkSession) -> None:
+    graph = copied(seeded, tmp_path / "g")
+    wide = SparkHands(
+        spark, Place.of(graph._session), replace(EAGER, merged_fragments=99, deleted_rows=99), least_rows=0
+    )
+    session = opened(graph.uri)._session
+    session.store.runtime = replace(session.runtime, options=replace(session.runtime.options, upkeep=wide.options))
+
+    optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test")), wide)
+
+    segments = {one.name: one.segments for one in graph.indexes() if one.type_name == "P" and one.name is not None}
+    assert segments["id_btree"] == 2
+    table = graph.table("P")
+    assert [table.count_rows(f"n = {part}") for part in range(PARTS)] == [30, 29, 30, 30]
+    assert "ScalarIndexQuery" in table.scanner(filter="n = 1").explain_plan()
+
+
+def test_nothing_is_left_beside_the_tables(seeded: Path, tmp_path: Path, spark: SparkSession) -> None:
+    graph = copied(seeded, tmp_path / "g")
+    before = files_of(graph)
+
+    on_spark(graph, spark)
+
+    assert [file for file in files_below(graph) if file.startswith("__recovery")] == []
+    assert len([file for file in files_of(graph) - before if "/_versions/" in file]) == 2
+
+
+def test_an_error_of_an_executor_is_the_tables_and_leaves_nothing(
+    seeded: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    graph = copied(seeded, tmp_path / "g")
+    before, content = files_of(graph), exported(graph)
+    session = opened(graph.uri)._session
+    broken = replace(EAGER, fragment_rows=-1)
+
+    done = optimize(
+        session,
+        OptimizeCall(upkeep=UpkeepCall(actor="test"), types=("P",)),
+        SparkHands(spark, Place.of(session), broken, least_rows=0),
+    )
+
+    assert by_table(done)["P"].error is not None
+    assert files_of(graph) == before
+    assert exported(graph) == content
+    assert [file for file in files_below(graph) if file.startswith("__recovery")] == []
+
+
+def test_what_is_small_stays_in_this_process(seeded: Path, tmp_path: Path, spark: SparkSession) -> None:
+    graph = copied(seeded, tmp_path / "g")
+    session = opened(graph.uri)._session
+    jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+    done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test")), hands(session, None))
+
+    assert by_table(done)["P"].fragments_removed == PARTS
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) == jobs
+
+
+def test_the_engine_is_chosen_by_name(seeded: Path, tmp_path: Path, spark: SparkSession) -> None:
+    del spark
+    graph = copied(seeded, tmp_path / "g")
+
+    done = opened(graph.uri).optimize(engine="spark")
+
+    assert not done.has_failed
+    with pytest.raises(og.OmnigraphError, match="master"):
+        graph.optimize(engine="local", master="local[2]")

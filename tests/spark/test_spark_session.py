@@ -1,0 +1,92 @@
+"""One quiet session, which is the active one where there is one."""
+
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from omnigraph.spark.session.java_runtime import Java
+from omnigraph.spark.session.launch_environment import Home
+from omnigraph.spark.session.master import silence_of
+from omnigraph.spark.session.spark_session import OtherMasterError, active_session, session
+
+
+def test_the_active_session_is_used_as_it_is(spark: SparkSession) -> None:
+    assert session() is spark
+    assert active_session() is spark
+
+
+def test_another_master_than_the_active_one_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(OtherMasterError) as error:
+        session("spark://elsewhere:7077")
+
+    assert str(spark.sparkContext.master) in str(error.value)
+    assert "spark://elsewhere:7077" in str(error.value)
+
+
+def test_a_session_of_ours_is_calm(spark: SparkSession) -> None:
+    context = spark.sparkContext
+
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert context.uiWebUrl is None
+    assert context.getConf().get("spark.driver.host") == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "printed, words",
+    [
+        (
+            'Exception in thread "main" org.apache.spark.SparkException: HADOOP_CONF_DIR must be set\n\tat S.main(S)',
+            "HADOOP_CONF_DIR must be set",
+        ),
+        (
+            "WARN: first\njava.io.IOException: no space\n\tat a.b(C.java)\nCaused by: x.Y: really\n\t... 3 more\n",
+            "WARN: first\nno space\nreally",
+        ),
+        ("Error: Could not find or load main class\n", "Error: Could not find or load main class"),
+        ("", ""),
+    ],
+)
+def test_the_last_words_of_java_are_without_its_stack(tmp_path: Path, printed: str, words: str) -> None:
+    home = Home(tmp_path)
+    home.printed.write_text(printed)
+
+    assert home.last_words() == words
+
+
+def test_a_java_whose_start_was_interrupted_does_not_outlive_us(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    program = (
+        home.java_home(Java(program=Path("/bin/sleep"), release=17, has_vectors=True, is_bundled=False))
+        / "bin"
+        / "java"
+    )
+    with subprocess.Popen([program, "300"]) as process:
+        while not (home.started.exists() and home.started.read_text().endswith("\n")):
+            time.sleep(0.01)
+
+        home.end_abandoned()
+
+        assert process.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "master", ["local[2]", "yarn", "k8s://https://127.0.0.1:9", "local-cluster[2,1,1024]", "spark://x"]
+)
+def test_only_masters_of_standalone_clusters_are_asked_whether_they_answer(master: str) -> None:
+    assert silence_of(master) is None
+
+
+def test_a_master_that_does_not_answer_is_named_with_each_of_its_addresses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert silence_of(f"spark://127.0.0.1:{port}") is None
+        assert silence_of(f"spark://127.0.0.1:9,127.0.0.1:{port}") is None
+
+    assert silence_of(f"spark://127.0.0.1:9,127.0.0.1:{port}") == (
+        f"nothing answers at 127.0.0.1:9 (Connection refused); nothing answers at 127.0.0.1:{port} (Connection refused)"
+    )
