@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.commit import manifest_codec, manifest_log
 from omnigraph.commit.manifest_types import Manifest
-from omnigraph.storage import cas_table, stamping
+from omnigraph.storage import cas_table, checksum_stamping
 from omnigraph.storage.verification import Verifier
 
 
@@ -22,9 +22,9 @@ def without_checksums() -> Iterator[None]:
         return rows.slice(0, rows.num_rows - 1)  # the last one is of all others
 
     with (
-        patch.object(stamping, "name_data_file", lambda name, _found, _blobs: name),
-        patch.object(stamping, "mark_read_version", lambda found: found & 0xFFFF_FFFF),
-        patch.object(stamping, "mark_uuid", lambda text, _found: text),
+        patch.object(checksum_stamping, "name_data_file", lambda name, _found, _blobs: name),
+        patch.object(checksum_stamping, "mark_read_version", lambda found: found & 0xFFFF_FFFF),
+        patch.object(checksum_stamping, "mark_uuid", lambda text, _found: text),
         patch.object(Verifier, "checksum_version", lambda *_: None),
         patch.object(manifest_log, "head_rows", plain_rows),
         patch.object(cas_table, "write_note", lambda *_: None),

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.commit.plan import CommitPlan, Move
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create

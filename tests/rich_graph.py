@@ -18,7 +18,7 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph.clock import SystemClock
-from omnigraph.commit.checked_json import encode_checked
+from omnigraph.commit.checksummed_json import encode_checked
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.faults import InjectedFaultError
 from omnigraph.options import Options

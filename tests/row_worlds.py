@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.clock import SystemClock
-from omnigraph.commit.plan import CommitPlan, Move
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.graph_cache import ReadCache

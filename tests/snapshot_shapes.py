@@ -21,7 +21,7 @@ from door_calls import SCHEMA
 from error_samples import sample
 from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.commit import digests, manifest_codec, recovery_log
-from omnigraph.commit.checked_json import encode_checked
+from omnigraph.commit.checksummed_json import encode_checked
 from omnigraph.commit.manifest_types import (
     BranchRecord,
     Commit,

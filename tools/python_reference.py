@@ -17,7 +17,7 @@ from omnigraph.graph.history import HistoryVerbs
 from omnigraph.graph.maintenance import UpkeepVerbs
 from omnigraph.graph.tags import GraphTags
 from omnigraph.ops.algorithm_call import AlgorithmResult
-from omnigraph.ops.algorithm_verbs import Algorithms
+from omnigraph.ops.graph_algorithms import Algorithms
 from omnigraph.spark.spark_graph import SparkGraph
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "python.md"

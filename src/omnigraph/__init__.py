@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         BranchOutcomeUnknownError,
     )
     from omnigraph.commit.clone_lock import CloneBusyError
+    from omnigraph.commit.commit_references import ManifestRolledBackError
     from omnigraph.commit.conflict import ConflictError
     from omnigraph.commit.gc_errors import SnapshotCollectedError
     from omnigraph.commit.gc_horizon import CommitCollectedError, TooSlowError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from omnigraph.commit.manifest_codec import FormatRefusedError, ManifestCorruptError
     from omnigraph.commit.manifest_log import NotAGraphError, OutcomeUnknownError, UnfinishedCloneError
     from omnigraph.commit.manifest_types import Commit, Pin, PinChange, Snapshot
-    from omnigraph.commit.marks import ManifestRolledBackError
     from omnigraph.commit.merge_base import MergeBaseGoneError
     from omnigraph.commit.purges import DataDroppedError, MergeBaseDroppedError
     from omnigraph.commit.sidecar import FencedError
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from omnigraph.errors import NotAMutationError, NotAReadError, QueryAmbiguousError, QueryMissingError
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
+    from omnigraph.locations import BadPlaceError
     from omnigraph.ops.argument_checks import BadArgumentError
     from omnigraph.ops.blob import BlobPropertyMissingError, RowMissingError
     from omnigraph.ops.branch import Branch
@@ -83,13 +84,12 @@ if TYPE_CHECKING:
         VerifyResult,
     )
     from omnigraph.options import Durability, Options
-    from omnigraph.places import BadPlaceError
     from omnigraph.policy import Action, Actor, DeniedError
     from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
+    from omnigraph.server.cedar_policies import CedarPolicies
     from omnigraph.server.client.remote_graph import RemoteGraph, connect
     from omnigraph.server.mcp.stdio import serve_mcp
-    from omnigraph.server.policy_cedar import CedarPolicies
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
     from omnigraph.storage.cas_table_errors import NewestVersionDamagedError
@@ -250,7 +250,7 @@ _HOMES = {
     "commit.gc_errors": ("SnapshotCollectedError",),
     "commit.manifest_codec": ("FormatRefusedError", "ManifestCorruptError"),
     "commit.manifest_log": ("NotAGraphError", "OutcomeUnknownError", "UnfinishedCloneError"),
-    "commit.marks": ("ManifestRolledBackError",),
+    "commit.commit_references": ("ManifestRolledBackError",),
     "commit.conflict": ("ConflictError",),
     "commit.manifest_types": ("Commit", "Pin", "PinChange", "Snapshot"),
     "commit.time_travel": ("CommitMissingError",),
@@ -298,7 +298,7 @@ _HOMES = {
     "policy": ("Action", "Actor", "DeniedError"),
     "server.client.remote_graph": ("RemoteGraph", "connect"),
     "server.mcp.stdio": ("serve_mcp",),
-    "server.policy_cedar": ("CedarPolicies",),
+    "server.cedar_policies": ("CedarPolicies",),
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.table_cache": ("PinUnreadableError",),

@@ -14,8 +14,8 @@ from omnigraph.commit.branch_errors import (
     BranchHasChildrenError,
     BranchMissingError,
 )
+from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_codec import decode_head, head_rows
-from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.ops.branch import Branch, create_branch, delete_branch, drafted, list_branches

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from omnigraph.commit.checked_json import ChecksumError, decode_checked, encode_checked
+from omnigraph.commit.checksummed_json import ChecksumError, decode_checked, encode_checked
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.commit.task_journal import Note

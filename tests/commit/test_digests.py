@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
+from omnigraph.commit.digest_chain import AlteredCommit, DigestChain, SchemaRecords
 from omnigraph.commit.digests import add_digest, compute_digest
 from omnigraph.commit.manifest_types import RECORD, Commit, Manifest, MergedFrom, PinChange, SchemaRecord, TableRecord
 from omnigraph.commit.purges import Purge

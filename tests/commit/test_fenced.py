@@ -10,8 +10,8 @@ import pytest
 from branching import put
 from collecting import DAY, TABLES, again, collect, content, pass_time, small_world
 from omnigraph.commit import gc_plan, publisher, recovery_log
+from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.publisher import Armed, abandon, arm, publish
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.requirements import TableUnchanged

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from omnigraph.clock import parse_instant
+from omnigraph.commit.commit_plan import CommitPlan, NewTable
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.lineage import ancestors, merge_base, merge_bases
 from omnigraph.commit.manifest_log import SEALED_ROWS, _first_merged
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
-from omnigraph.commit.plan import CommitPlan, NewTable
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import Sidecar

@@ -16,9 +16,9 @@ import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.commit import freshness, manifest_log, recovery_log
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import GraphReplacedError
-from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.recovery import Report, recover
 from omnigraph.commit.requirements import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent

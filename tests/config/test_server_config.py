@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from omnigraph.config.environment import BadVariableError
-from omnigraph.config.file import SettingsError
 from omnigraph.config.server import (
     BadBindError,
     BadGraphIdError,
@@ -15,6 +14,7 @@ from omnigraph.config.server import (
     server_config,
     tokens_from,
 )
+from omnigraph.config.settings_file import SettingsError
 from omnigraph.config.tokens import digest_of, read_tokens
 from omnigraph.errors import FileMissingError, NotAFileError
 from omnigraph.ops.auto_optimize import ReconcilePolicy

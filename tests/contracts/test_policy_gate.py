@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.tags import GraphTags
-from omnigraph.ops.algorithm_verbs import Algorithms
+from omnigraph.ops.graph_algorithms import Algorithms
 from omnigraph.policy import Access, Action, ActorDiffersError, Decision, DeniedError, NobodyActsError
 from worlds import runtime
 

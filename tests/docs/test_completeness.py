@@ -11,9 +11,9 @@ import errors_reference
 import omnigraph
 import python_reference
 from omnigraph.cli.main import cli
-from omnigraph.config import file as settings_file
 from omnigraph.config import server as server_settings
-from omnigraph.config.file import Section
+from omnigraph.config import settings_file
+from omnigraph.config.settings_file import Section
 from omnigraph.config.tokens import read_tokens
 from omnigraph.lang.diagnostic_codes import CODES
 from omnigraph.server.http.app import ROUTERS

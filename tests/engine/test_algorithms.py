@@ -12,10 +12,10 @@ from naive_algorithms import naive_components, naive_distances, naive_labels, na
 from omnigraph.clock import SystemClock
 from omnigraph.engine.algorithms import triangles as triangles_module
 from omnigraph.engine.algorithms.components import components
-from omnigraph.engine.algorithms.distances import Direction, hops, weighted
-from omnigraph.engine.algorithms.labels import propagated_labels
+from omnigraph.engine.algorithms.label_propagation import propagated_labels
 from omnigraph.engine.algorithms.network import Network
 from omnigraph.engine.algorithms.pagerank import pagerank
+from omnigraph.engine.algorithms.shortest_paths import Direction, hops, weighted
 from omnigraph.engine.algorithms.triangles import triangles
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.plan import CommitPlan, Move
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.engine.predicate_eval import Inputs
 from omnigraph.engine.tables.graph_cache import ReadCache

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.commit.plan import CommitPlan, Move
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.engine.execution_context import Reading
 from omnigraph.engine.search.column_index import has_words

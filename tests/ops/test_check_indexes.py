@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.commit.plan import CommitPlan, Move
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.session import Session

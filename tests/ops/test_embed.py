@@ -25,7 +25,7 @@ from omnigraph.engine.embed import (
     VectorSizeError,
     embed_texts,
 )
-from omnigraph.engine.embedders.choose import provider_from, query_embedding
+from omnigraph.engine.embedders.factory import provider_from, query_embedding
 from omnigraph.engine.embedders.hashing import HashProvider
 from omnigraph.engine.embedders.openai_http import ATTEMPTS, OpenAIProvider
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError

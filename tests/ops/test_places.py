@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from mutating import new_graph
 from omnigraph.cli.main import main
-from omnigraph.places import Location, local_path, locate, scheme_of
+from omnigraph.locations import Location, local_path, locate, scheme_of
 from omnigraph.spark.read.export import export_on_spark
 from worlds import runtime
 

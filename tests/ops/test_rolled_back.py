@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph as og
 from collecting import DAY, names, pass_time
+from omnigraph.commit.commit_references import ManifestRolledBackError
 from omnigraph.commit.manifest_check import ManifestLook, look_at
-from omnigraph.commit.marks import ManifestRolledBackError
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops import check_manifests

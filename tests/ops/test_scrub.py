@@ -16,8 +16,8 @@ import damaging as harm
 import omnigraph as og
 from omnigraph.clock import SystemClock
 from omnigraph.commit.branches import Branches
-from omnigraph.commit.kept_versions import KeptVersions, find_kept_versions
 from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.retained_versions import KeptVersions, find_kept_versions
 from omnigraph.ops import scrub as scrubbing
 from omnigraph.ops.scrub import FILE_WEIGHT, RECHECK_SECONDS, RETRY_SECONDS, Scrub, ScrubState, rest_seconds
 from omnigraph.runtime import Runtime

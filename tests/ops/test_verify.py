@@ -15,8 +15,8 @@ import omnigraph as og
 from altering import Metadata, alter_commit, alter_commits, alter_schemas, read_commits, rewrite_rows, strip_digests
 from branching import branch as make_branch
 from cloning import branched, cloned, on
+from omnigraph.commit.commit_plan import Adopted, CommitPlan
 from omnigraph.commit.manifest_types import RECORD, Commit, PinChange
-from omnigraph.commit.plan import Adopted, CommitPlan
 from omnigraph.commit.publisher import publish
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.check_findings import Severity

@@ -13,7 +13,7 @@ import omnigraph as og
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.writing import statements
-from omnigraph.engine.writing.streamed import StreamedRows
+from omnigraph.engine.writing.streamed_update import StreamedRows
 from omnigraph.options import EmbedOptions, EmbedProvider
 from worlds import FAST, runtime
 

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from omnigraph.query.explain import explain
-from omnigraph.query.expr_text import value_text
+from omnigraph.query.format_expr import value_text
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Value
 from query.planning import plan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.query.expr_text import expr_text
+from omnigraph.query.format_expr import expr_text
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.mutation_plan import Delete, InsertNode, MutationQuery, Update
 from omnigraph.query.rules import rewrite, rewrite_read

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from omnigraph.commit import publisher
+from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.commit.plan import CommitPlan
 from omnigraph.commit.rebase import rebase
 from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.commit.snapshot_tables import SnapshotTables

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from collecting import DAY
-from omnigraph.commit.marks import ManifestRolledBackError
+from omnigraph.commit.commit_references import ManifestRolledBackError
 from omnigraph.ops.check_findings import Severity
 from omnigraph.runtime import Runtime
 from rolling_back import WITNESSES, roll_back

@@ -9,7 +9,7 @@ import pytest
 from omnigraph.clock import SystemClock
 from omnigraph.policy import Access, Action, Actor
 from omnigraph.server import policy_reload
-from omnigraph.server.policy_cedar import CedarPolicies, PoliciesError
+from omnigraph.server.cedar_policies import CedarPolicies, PoliciesError
 from omnigraph.server.policy_reload import LivePolicies
 from serving import ADD, POLICIES, Served, serving
 

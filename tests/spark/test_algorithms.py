@@ -8,7 +8,7 @@ import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows
 from omnigraph.ops.algorithm_call import AlgorithmArgumentError
-from omnigraph.ops.algorithm_verbs import Algorithms
+from omnigraph.ops.graph_algorithms import Algorithms
 
 pytestmark = pytest.mark.usefixtures("spark")
 

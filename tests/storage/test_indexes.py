@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.plan import CommitPlan, Move
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create

@@ -15,8 +15,8 @@ from omnigraph.demo.cost_table import HEADERS, cost_rows
 from omnigraph.demo.directory import prepare
 from omnigraph.demo.runner import Stage
 from omnigraph.demo.script import Tour, farewell, play
+from omnigraph.locations import local_path
 from omnigraph.options import Engine
-from omnigraph.places import local_path
 from omnigraph.spark.load.engine_choice import this_machine
 
 DIRECTORY = "omnigraph-demo"

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from omnigraph.atomic_file import whole_file
 from omnigraph.cli.input_files import file_error
-from omnigraph.places import local_path
+from omnigraph.locations import local_path
 
 
 def write_source(path: str, text: str) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from omnigraph.commit.branch_lock import gate
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.gates import gate
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Manifest
 from omnigraph.storage.cas_table_errors import SwapLostError

@@ -22,8 +22,8 @@ from omnigraph.commit.branch_errors import (
     BranchMissingError,
     BranchOutcomeUnknownError,
 )
+from omnigraph.commit.branch_lock import gate
 from omnigraph.commit.branch_registry import change_register
-from omnigraph.commit.gates import gate
 from omnigraph.commit.gc_horizon import require_reachable, require_staged
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, Others, OutcomeUnknownError, create_log
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Floor, Fork, Manifest, Snapshot

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from omnigraph.clock import instant_text
-from omnigraph.commit.checked_json import encode_checked
+from omnigraph.commit.checksummed_json import encode_checked
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.commit.sidecar import CLONE, FoundSidecar, Lease, Origin, Sidecar, list_sidecars, store_now

@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from omnigraph.commit.branch_errors import BranchGoneError
+from omnigraph.commit.branch_lock import gate
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.gates import gate
 from omnigraph.commit.gc_retention import (
     Bounds,
     KeptPin,

@@ -18,10 +18,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from omnigraph.commit.branch_lock import gate
 from omnigraph.commit.commit_clock import moment_after
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.digests import add_digest
-from omnigraph.commit.gates import gate
 from omnigraph.commit.gc_retention import ranges
 from omnigraph.commit.manifest_check import JournalDamage, ManifestLook
 from omnigraph.commit.manifest_log import Head, ManifestLog, find_lost_version

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.clock import instant_text
+from omnigraph.commit.branch_lock import gate
 from omnigraph.commit.commit_clock import moment_after
+from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.digests import add_digest
-from omnigraph.commit.gates import gate
 from omnigraph.commit.gc_horizon import TooSlowError, require_base, require_source, require_staged
 from omnigraph.commit.idempotency import earlier_try, require_same_request
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
@@ -31,7 +32,6 @@ from omnigraph.commit.manifest_types import (
     SchemaRecord,
     TableRecord,
 )
-from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
 from omnigraph.commit.recovery import recover_when_due
 from omnigraph.commit.schema_copy import write_schema_copy

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit, Snapshot
-from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.storage.compaction import carried
 from omnigraph.storage.table_cache import Handles

@@ -14,12 +14,12 @@ import msgspec
 
 from omnigraph.clock import instant_text
 from omnigraph.commit.branch_errors import BranchGoneError
-from omnigraph.commit.checked_json import encode_checked
+from omnigraph.commit.checksummed_json import encode_checked
 from omnigraph.commit.commit_clock import moment_after
+from omnigraph.commit.commit_references import find_operation_marks, refuse_lost
 from omnigraph.commit.digests import add_digest
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import MAIN, Commit
-from omnigraph.commit.marks import find_operation_marks, refuse_lost
 from omnigraph.commit.recovery_log import AuditRow, record
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now

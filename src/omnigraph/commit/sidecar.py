@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from omnigraph.commit.checked_json import decode_checked, encode_checked
+from omnigraph.commit.checksummed_json import decode_checked, encode_checked
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, sidecar_key

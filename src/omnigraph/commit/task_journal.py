@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from omnigraph.commit.checked_json import decode_checked, encode_checked
+from omnigraph.commit.checksummed_json import decode_checked, encode_checked
 from omnigraph.commit.sidecar import phase_of
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.graph_storage import Store

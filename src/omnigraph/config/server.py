@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from omnigraph.config.environment import BadVariableError, embedding_from
-from omnigraph.config.file import Section, SettingsError, read_settings
+from omnigraph.config.settings_file import Section, SettingsError, read_settings
 from omnigraph.config.tokens import SHORTEST, TokenRecord, digest_of
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.locations import scheme_of
 from omnigraph.ops.auto_optimize import ReconcilePolicy
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.options import EmbedOptions, EmbedProvider
-from omnigraph.places import scheme_of
 from omnigraph.policy import Actor
 
 FILE = "omnigraph.toml"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from omnigraph.clock import instant_text
-from omnigraph.config.file import Section, SettingsError, read_settings
+from omnigraph.config.settings_file import Section, SettingsError, read_settings
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 

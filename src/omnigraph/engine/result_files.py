@@ -15,7 +15,7 @@ from omnigraph.atomic_file import whole_file
 from omnigraph.engine.jsonl_encoding import json_column
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import closest
-from omnigraph.places import local_path
+from omnigraph.locations import local_path
 from omnigraph.schema.arrow import type_from_arrow
 
 _encode = msgspec.json.Encoder().encode

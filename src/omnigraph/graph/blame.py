@@ -31,7 +31,7 @@ def _guard(method: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             # An interrupt, or the end of a process, says nothing of what is stored.
             if isinstance(error, Exception) or type(error).__name__ == _PANIC:
-                lazy_ops.damage_blame.blame_damage(self._session, error)
+                lazy_ops.damage_diagnosis.blame_damage(self._session, error)
             raise
 
     return guarded

@@ -17,22 +17,22 @@ from omnigraph.graph.history import HistoryVerbs
 from omnigraph.graph.maintenance import UpkeepVerbs
 from omnigraph.graph.spark_bridge import distributed, reader_for, spark_room
 from omnigraph.lang.source import Source
+from omnigraph.locations import local_path
 from omnigraph.ops.argument_checks import BadArgumentError, check_if_exists, check_max_errors, check_text, chosen
 from omnigraph.ops.limits import Limits, limited
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
-from omnigraph.places import local_path
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.storage.table_cache import PinnedDataset
 
 if TYPE_CHECKING:
-    from omnigraph.ops.algorithm_verbs import Algorithms
     from omnigraph.ops.explain import Explained
     from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
     from omnigraph.ops.export_stream import ExportStream
+    from omnigraph.ops.graph_algorithms import Algorithms
     from omnigraph.ops.load import LoadMode, LoadResult, Progress
     from omnigraph.ops.load_arguments import GraphData, TypedData
     from omnigraph.ops.mutate import MutationResult
@@ -90,7 +90,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
     @property
     def algorithms(self) -> "Algorithms":
         """PageRank, components, communities, paths and triangles over the edges of one type."""
-        return lazy_ops.algorithm_verbs.Algorithms(self._session, distributed)
+        return lazy_ops.graph_algorithms.Algorithms(self._session, distributed)
 
     @property
     def spark(self) -> "SparkGraph":

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from omnigraph.ops import (
-        algorithm_verbs,
         auto_optimize,
         blob,
         branch,
@@ -20,13 +19,14 @@ if TYPE_CHECKING:
         cleanup,
         clone,
         create,
-        damage_blame,
+        damage_diagnosis,
         diff,
         embed,
         entity_history,
         explain,
         export,
         export_stream,
+        graph_algorithms,
         history,
         indexes,
         load,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "algorithm_verbs",
     "auto_optimize",
     "blob",
     "branch",
@@ -58,13 +57,14 @@ __all__ = [
     "cleanup",
     "clone",
     "create",
-    "damage_blame",
+    "damage_diagnosis",
     "diff",
     "embed",
     "entity_history",
     "explain",
     "export",
     "export_stream",
+    "graph_algorithms",
     "history",
     "indexes",
     "load",

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import MAIN
-from omnigraph.engine.algorithms.distances import Direction
+from omnigraph.engine.algorithms.shortest_paths import Direction
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.limits import Limits
 from omnigraph.ops.load import LoadResult

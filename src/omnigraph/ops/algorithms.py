@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.algorithms.components import components
-from omnigraph.engine.algorithms.distances import hops, weighted
-from omnigraph.engine.algorithms.labels import propagated_labels
+from omnigraph.engine.algorithms.label_propagation import propagated_labels
 from omnigraph.engine.algorithms.network import NamedNetwork, named_network
 from omnigraph.engine.algorithms.pagerank import pagerank
+from omnigraph.engine.algorithms.shortest_paths import hops, weighted
 from omnigraph.engine.algorithms.triangles import triangles
 from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.query_budget import Budget

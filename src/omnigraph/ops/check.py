@@ -15,7 +15,7 @@ from omnigraph.ops.check_files import Files, Pinned, Thoroughness, check_files, 
 from omnigraph.ops.check_findings import Finding, Severity, in_order
 from omnigraph.ops.check_manifests import Manifests, check_manifests
 from omnigraph.ops.check_operations import check_operations
-from omnigraph.ops.check_past import (
+from omnigraph.ops.check_retained import (
     Kept,
     KeptLook,
     VerifiedFiles,
@@ -28,7 +28,7 @@ from omnigraph.ops.check_past import (
 )
 from omnigraph.ops.check_rows import RowChecks, Rows
 from omnigraph.ops.commit_signature import check_signature
-from omnigraph.ops.record import record_checksums
+from omnigraph.ops.record_checksums import record_checksums
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.cas_table_errors import DamagedError

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from omnigraph.commit.branch_errors import BranchMissingError
-from omnigraph.commit.chain import AlteredCommit, DigestChain, SchemaRecords
+from omnigraph.commit.commit_references import Mark, find_lost, find_marks, find_merge_marks
+from omnigraph.commit.digest_chain import AlteredCommit, DigestChain, SchemaRecords
 from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest_check import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, NotAGraphError
 from omnigraph.commit.manifest_repair import asides, unfinished
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Commit, Manifest
-from omnigraph.commit.marks import Mark, find_lost, find_marks, find_merge_marks
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.spelling import closest
 from omnigraph.ops.check_findings import Finding

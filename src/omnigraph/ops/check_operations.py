@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from omnigraph.commit import recovery_log
+from omnigraph.commit.commit_references import find_operation_marks
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_repair import ASIDE
-from omnigraph.commit.marks import find_operation_marks
 from omnigraph.commit.sidecar import FoundSidecar, list_sidecars, store_now
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError

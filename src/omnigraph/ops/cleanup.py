@@ -18,11 +18,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from omnigraph.clock import instant_text
+from omnigraph.commit.commit_references import (
+    find_lost,
+    find_marks,
+    find_merge_marks,
+    find_operation_marks,
+    refuse_lost,
+)
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_plan import MOST_PLANS, Journals, gathered, publish_floor
 from omnigraph.commit.gc_retention import Floors, Policy, Times
 from omnigraph.commit.manifest_check import look_at
-from omnigraph.commit.marks import find_lost, find_marks, find_merge_marks, find_operation_marks, refuse_lost
 from omnigraph.commit.sidecar import store_now
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_duration

@@ -25,6 +25,7 @@ from omnigraph.commit.manifest_types import MAIN, KeyRun, Manifest
 from omnigraph.commit.sidecar import CLONE, Origin
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import NoFaults
+from omnigraph.locations import Location
 from omnigraph.ops.clone_tables import (
     CloneProgress,
     TablePlan,
@@ -37,7 +38,6 @@ from omnigraph.ops.clone_tables import (
 from omnigraph.ops.create import PlaceTakenError, check_conditions
 from omnigraph.ops.session import Session
 from omnigraph.options import Durability
-from omnigraph.places import Location
 from omnigraph.policy import Action
 from omnigraph.storage.file_copy import Copier
 from omnigraph.storage.graph_storage import Store

@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
+from omnigraph.commit.commit_plan import NewTable
 from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
-from omnigraph.commit.plan import NewTable
 from omnigraph.commit.publisher import initialise
 from omnigraph.commit.schema_copy import put_schema_copy, write_schema_copy
 from omnigraph.errors import Kind, OmnigraphError

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.engine.embed import NoProviderError, Provider, check_fits, embed_texts
-from omnigraph.engine.embedders.choose import provider_from
+from omnigraph.engine.embedders.factory import provider_from
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import blob_names, referring
 from omnigraph.engine.writing.write_buffer import Pending, PendingTable

@@ -17,9 +17,9 @@ from omnigraph.engine.jsonl_encoding import json_lines
 from omnigraph.engine.writing.blobs import blob_names, stored_by_id
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import closest
+from omnigraph.locations import BadPlaceError, Location, local_path, locate, scheme_of
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
-from omnigraph.places import BadPlaceError, Location, local_path, locate, scheme_of
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType

@@ -21,8 +21,8 @@ from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import FileMissingError, Kind, OmnigraphError
 from omnigraph.ids import Ids
 from omnigraph.lang.spelling import closest
+from omnigraph.locations import local_path, scheme_of
 from omnigraph.ops.open_table import TypeMissingError
-from omnigraph.places import local_path, scheme_of
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile, remote_files

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
+from omnigraph.commit.commit_plan import Adopted, CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
 from omnigraph.commit.merge_base import Ancestry, Divergence, MergeBaseGoneError, Tip
-from omnigraph.commit.plan import Adopted, CommitPlan, Move
 from omnigraph.commit.publisher import Armed, abandon, arm, publish, reshape
 from omnigraph.commit.purges import DataDroppedError, MergeBaseDroppedError
 from omnigraph.commit.requirements import TableUnchanged

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import Armed, Committed, abandon, arm, lay_out, publish
 from omnigraph.engine.tables.index_advisor import WantedIndex, wanted_indexes
 from omnigraph.ops.indexes import matching_index, types_of

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import MAIN, Snapshot
-from omnigraph.engine.embedders.choose import query_embedding
+from omnigraph.engine.embedders.factory import query_embedding
 from omnigraph.engine.execution_context import Reading
 from omnigraph.engine.executor import answer as answer_of
 from omnigraph.engine.output.result_pipeline import Answer, bounds

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from omnigraph.commit.branch_errors import BranchMissingError
+from omnigraph.commit.commit_plan import Adopted, CommitPlan, Move, NewTable
+from omnigraph.commit.commit_references import Mark, find_merge_marks, find_operation_marks
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.commit.manifest_check import (
@@ -23,8 +25,6 @@ from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_repair import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
 from omnigraph.commit.manifest_types import MAIN, Manifest, TableRecord
-from omnigraph.commit.marks import Mark, find_merge_marks, find_operation_marks
-from omnigraph.commit.plan import Adopted, CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Committed, publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
@@ -36,7 +36,7 @@ from omnigraph.ops.check_manifests import find_lost_of, find_marks_of, find_unre
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.indexes import types_of
 from omnigraph.ops.repair_ends import left_dangling
-from omnigraph.ops.repair_from import repair_from
+from omnigraph.ops.repair_from_copy import repair_from
 from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, Remedy, TablePlan
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
 from omnigraph.ops.session import Session, while_wanted

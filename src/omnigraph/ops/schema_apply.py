@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
-from omnigraph.commit.plan import CommitPlan, Move, NewTable
 from omnigraph.commit.publisher import Armed, abandon, arm, publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.engine.migrating.constraint_check import check_rows, touched_tables
-from omnigraph.engine.migrating.losses import count_dropped
+from omnigraph.engine.migrating.dropped_data import count_dropped
 from omnigraph.engine.migrating.type_changes import SchemaChange, changes_between
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, quoted

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
+from omnigraph.commit.commit_plan import Move
 from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_types import MAIN, Snapshot
-from omnigraph.commit.plan import Move
 from omnigraph.commit.publisher import lay_out
 from omnigraph.commit.purges import Purge
 from omnigraph.commit.time_travel import CommitMissingError

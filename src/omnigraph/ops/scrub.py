@@ -17,9 +17,9 @@ from datetime import datetime
 from enum import Enum
 
 from omnigraph.clock import instant_text
-from omnigraph.commit.kept_versions import KeptVersions, find_kept_versions
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN
+from omnigraph.commit.retained_versions import KeptVersions, find_kept_versions
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.scrub_damage import (
     DamagedFile,

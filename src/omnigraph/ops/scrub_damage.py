@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.commit.kept_versions import KeptVersions
 from omnigraph.commit.manifest_types import MAIN
+from omnigraph.commit.retained_versions import KeptVersions
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.session import Session
 from omnigraph.storage.cas_table_errors import DamagedError

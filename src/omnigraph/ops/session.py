@@ -10,7 +10,7 @@ from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.branches import Branches
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.commit.pin_need import explain_pin
+from omnigraph.commit.pin_usage import explain_pin
 from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from omnigraph.commit.branch_errors import BranchMissingError
-from omnigraph.commit.chain import AlteredCommit, DigestChain, HeadPins, SchemaRecords
+from omnigraph.commit.digest_chain import AlteredCommit, DigestChain, HeadPins, SchemaRecords
 from omnigraph.commit.digests import begins_chain
 from omnigraph.commit.manifest_check import look_at, own_commits
 from omnigraph.commit.manifest_codec import ManifestCorruptError

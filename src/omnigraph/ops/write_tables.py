@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.idempotency import earlier_try
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.plan import CommitPlan, Move
 from omnigraph.commit.publisher import Armed, Committed, abandon, arm, publish
 from omnigraph.commit.requirements import IdsAbsent, Requirement, TableUnchanged
 from omnigraph.commit.snapshot_tables import SnapshotTables

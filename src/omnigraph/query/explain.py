@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from omnigraph.query.expr import Bm25, Expr, Nearest, Parameter, Rank, Rrf
-from omnigraph.query.expr_text import expr_text
+from omnigraph.query.format_expr import expr_text
 from omnigraph.query.logical_plan import (
     RRF_LEAST,
     RRF_TIMES,

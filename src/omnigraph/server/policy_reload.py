@@ -6,7 +6,7 @@ from pathlib import Path
 from omnigraph.clock import Clock
 from omnigraph.errors import OmnigraphError
 from omnigraph.policy import Access, Decision
-from omnigraph.server.policy_cedar import SUFFIX, CedarPolicies, GraphPolicy
+from omnigraph.server.cedar_policies import SUFFIX, CedarPolicies, GraphPolicy
 from omnigraph.telemetry import log
 
 _LOOK_SECONDS = 1.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from omnigraph.clock import Clock
-from omnigraph.config.file import read_text
+from omnigraph.config.settings_file import read_text
 from omnigraph.engine.output.projection import output_schema
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostics import SourceError

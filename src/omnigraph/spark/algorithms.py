@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from omnigraph.engine.algorithms.distances import Direction
+from omnigraph.engine.algorithms.shortest_paths import Direction
 from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmArgumentError,

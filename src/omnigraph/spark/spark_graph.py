@@ -12,13 +12,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.locations import local_path
 from omnigraph.ops.argument_checks import BadArgumentError, check_max_errors, chosen
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, ExportTargetError
 from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
 from omnigraph.ops.load_arguments import TypedData, load_input
 from omnigraph.ops.open_table import edge_named
 from omnigraph.ops.session import Session
-from omnigraph.places import local_path
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.data_source import register

@@ -20,13 +20,13 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.cas_table_errors import DamagedError, NewestVersionDamagedError, SwapLostError, TableMissingError
+from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.checksums import checksum_file, checksum_text
-from omnigraph.storage.creating import create_dataset
+from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.io_counters import counted, is_unreachable, reason_of, store_errors, store_failure
 from omnigraph.storage.layout import AUDIT, is_detached, version_file, version_hint, version_note, version_number
 from omnigraph.storage.object_store import ForeignFileError, ObjectMissingError
-from omnigraph.storage.stamping import stamp_fragment
 from omnigraph.storage.table_cache import PANIC
 from omnigraph.storage.verification import Mismatch
 from omnigraph.storage.version_notes import read_note

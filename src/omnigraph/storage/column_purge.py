@@ -15,11 +15,11 @@ from lance import LanceDataset, LanceFragment
 from lance.fragment import write_fragments
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.io_counters import counted
 from omnigraph.storage.lance_table import Table, check_blobs_of, is_blob, verify
 from omnigraph.storage.schema_staging import field_numbers
 from omnigraph.storage.staging import Change, Staged, as_stored, blob_files
-from omnigraph.storage.stamping import stamp_fragment
 from omnigraph.storage.table_cache import Verified, read_errors, rewrite_errors
 
 _ROWS_AT_ONCE = 8_192

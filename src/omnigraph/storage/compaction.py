@@ -16,13 +16,13 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.checksum_stamping import stamp_deletions
 from omnigraph.storage.deletion_vectors import others_of
 from omnigraph.storage.index_staging import OutdatedSegmentError, StoredIndex, stored_indexes
 from omnigraph.storage.io_counters import counted
 from omnigraph.storage.lance_table import Fragment, Table
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.staging import Change, Staged, blob_files, restage
-from omnigraph.storage.stamping import stamp_deletions
 from omnigraph.storage.table_cache import rewrite_errors
 
 HEADROOM = 4_096

@@ -8,8 +8,8 @@ import xxhash
 from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
 
 from omnigraph.clock import Clock
+from omnigraph.locations import Location
 from omnigraph.options import Durability
-from omnigraph.places import Location
 from omnigraph.runtime import Runtime
 from omnigraph.storage.checksums import checksum
 from omnigraph.storage.fsync import flush, flush_above

@@ -12,10 +12,10 @@ from lance.dataset import IndexFile
 from lance.lance import Bitmap
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.checksum_stamping import stamp_segment
 from omnigraph.storage.io_counters import counted
 from omnigraph.storage.lance_table import Table
 from omnigraph.storage.staging import Change, Staged
-from omnigraph.storage.stamping import stamp_segment
 from omnigraph.storage.table_cache import read_errors, rewrite_errors
 
 if TYPE_CHECKING:

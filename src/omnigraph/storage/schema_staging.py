@@ -14,12 +14,12 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
+from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.columnar_sets import repeated
 from omnigraph.storage.io_counters import counted
 from omnigraph.storage.lance_table import Table
 from omnigraph.storage.physical import physical_schema
 from omnigraph.storage.staging import Change, Staged
-from omnigraph.storage.stamping import stamp_fragment
 from omnigraph.storage.table_cache import rewrite_errors
 
 _NO_PARENT = -1

@@ -21,13 +21,13 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.storage.checksum_stamping import stamp_deletions, stamp_fragment
 from omnigraph.storage.io_counters import counted, store_errors
 from omnigraph.storage.key_lookup import KEYS_AT_ONCE, Located, existing
 from omnigraph.storage.lance_table import Table, is_blob, verify
 from omnigraph.storage.layout import deletion_file, detached_file
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.row_addresses import Addresses
-from omnigraph.storage.stamping import stamp_deletions, stamp_fragment
 from omnigraph.storage.table_cache import Verified, rewrite_errors
 from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import staged_batches

@@ -14,12 +14,12 @@ from lance.optimize import CompactionTask
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.options import UpkeepOptions
+from omnigraph.storage.checksum_stamping import Announce, stamp_fragment
 from omnigraph.storage.compaction import Rewritten
 from omnigraph.storage.index_staging import IndexUntrainableError, build_segment
 from omnigraph.storage.io_counters import counted
 from omnigraph.storage.lance_table import Table, verify
 from omnigraph.storage.staging import Witness, open_files
-from omnigraph.storage.stamping import Announce, stamp_fragment
 from omnigraph.storage.table_cache import Verified, rewrite_errors
 
 VECTOR_INDEX = "IVF_FLAT"

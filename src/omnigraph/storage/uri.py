@@ -1,7 +1,7 @@
 """Where a graph lives: a local directory or an S3 prefix."""
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.places import BadPlaceError, Location, locate, scheme_of
+from omnigraph.locations import BadPlaceError, Location, locate, scheme_of
 
 
 class BadUriError(OmnigraphError):

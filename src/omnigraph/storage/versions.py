@@ -12,7 +12,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.compaction import rewrite_operation
-from omnigraph.storage.creating import create_dataset
+from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.index_staging import index_from_json
 from omnigraph.storage.io_counters import counted, store_errors

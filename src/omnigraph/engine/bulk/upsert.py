@@ -12,7 +12,7 @@ from omnigraph.engine.bulk.row_spool import left_out_name
 from omnigraph.engine.decoding.prefetch import read_ahead
 from omnigraph.engine.writing.blob_claims import are_same_blobs, kept_claims
 from omnigraph.engine.writing.blobs import blob_names
-from omnigraph.engine.writing.omitted import columns_to_read, fill_omitted
+from omnigraph.engine.writing.omitted_values import columns_to_read, fill_omitted
 from omnigraph.engine.writing.value_rules import broken_values
 from omnigraph.engine.writing.violations import MOST_SHOWN, shown_value
 from omnigraph.schema.arrow import ID, arrow_schema

@@ -22,8 +22,8 @@ from omnigraph.engine.decoding.csv_quoting import QuoteCheck
 from omnigraph.engine.decoding.csv_splitting import csv_chunks
 from omnigraph.engine.decoding.input_files import file_errors
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
+from omnigraph.engine.decoding.record_encoder import record_text
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
-from omnigraph.engine.decoding.record_text import record_text
 from omnigraph.engine.decoding.typed_rows import (
     Filled,
     ReadRows,

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.engine.decoding.csv_quoting import QuoteCheck
-from omnigraph.engine.decoding.file_parts import FilePart, byte_chunks
+from omnigraph.engine.decoding.file_ranges import FilePart, byte_chunks
 from omnigraph.engine.decoding.input_files import file_chunks
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.storage.s3_input_files import InputFile

@@ -21,8 +21,8 @@ from omnigraph.engine.decoding.input_files import (
     file_errors,
 )
 from omnigraph.engine.decoding.prefetch import read_ahead
+from omnigraph.engine.decoding.record_encoder import json_of_cell, record_text
 from omnigraph.engine.decoding.record_error import ColumnError, Reject, TableUnreadableError, refuse
-from omnigraph.engine.decoding.record_text import json_of_cell, record_text
 from omnigraph.engine.decoding.typed_jsonl import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import (
     Filled,

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from omnigraph.engine.decoding.fast_records import flat_shape, read_flat_block
-from omnigraph.engine.decoding.file_parts import line_chunks
+from omnigraph.engine.decoding.file_ranges import line_chunks
 from omnigraph.engine.decoding.graph_jsonl import WINDOW_BYTES, PendingRecords, max_line_bytes
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, holder_of_bad_number
 from omnigraph.engine.decoding.line_blocks import LineBlock, line_blocks
+from omnigraph.engine.decoding.record_encoder import record_text
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.decoding.record_text import record_text
 from omnigraph.engine.decoding.typed_rows import ReadRows, Rejected, TypedRows, finish, joined
 from omnigraph.engine.decoding.typed_source import RowSource, TypedFile, hint
 from omnigraph.ids import Ids

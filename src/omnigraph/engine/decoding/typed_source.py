@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from omnigraph.engine.decoding.file_parts import FilePart
+from omnigraph.engine.decoding.file_ranges import FilePart
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.engine.decoding.typed_rows import FROM, SHOWN_AS, TO, Origin
 from omnigraph.lang.spelling import closest

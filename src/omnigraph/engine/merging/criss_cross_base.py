@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.purges import DataDroppedError
-from omnigraph.engine.merging.blobs import Holders
-from omnigraph.engine.merging.restoring import EndNodes, find_restorable, undelete
+from omnigraph.engine.merging.edge_restoration import EndNodes, find_restorable, undelete
+from omnigraph.engine.merging.merged_blobs import Holders
 from omnigraph.engine.merging.side_changes import TAKEN, Shape, SideChanges, Version, all_new, changes_of, column_in
 from omnigraph.engine.merging.three_way import Prefer, SameBlobs, three_way
 from omnigraph.engine.table_diff import Differences

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Pin, Snapshot
-from omnigraph.engine.merging.blobs import Holders
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, value_text
 from omnigraph.engine.merging.criss_cross_base import Bases, BaseTable, Crossed
+from omnigraph.engine.merging.edge_restoration import EndNodes, find_restorable, undelete
+from omnigraph.engine.merging.merged_blobs import Holders
 from omnigraph.engine.merging.replaced_rows import addresses_of, replaced_ids, rows_of
-from omnigraph.engine.merging.restoring import EndNodes, find_restorable, undelete
 from omnigraph.engine.merging.schema_agreement import Side, dropped_but_changed, lost_property, rules_differ, types_of
 from omnigraph.engine.merging.side_changes import (
     TAKEN,

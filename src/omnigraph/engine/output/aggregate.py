@@ -14,7 +14,7 @@ from omnigraph.engine.output.projection import Frame, unsigned_zeros
 from omnigraph.engine.output.sort_keys import levels_at
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.query.expr import Aggregate, Expr, Fold, Prop
-from omnigraph.query.expr_text import expr_text
+from omnigraph.query.format_expr import expr_text
 from omnigraph.query.logical_plan import Grouping
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.arrow_buffers import array_of, is_given, numbers

@@ -29,7 +29,7 @@ from omnigraph.engine.physical_plan import (
 )
 from omnigraph.engine.query_profile import Actual, Trace
 from omnigraph.query.expr import Expr
-from omnigraph.query.expr_text import expr_text
+from omnigraph.query.format_expr import expr_text
 from omnigraph.query.logical_plan import GENERATED, Direction
 
 _INDENT = "  "

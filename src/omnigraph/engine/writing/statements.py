@@ -13,7 +13,7 @@ from omnigraph.engine.writing.keys import derived_ids
 from omnigraph.engine.writing.relations import cascade
 from omnigraph.engine.writing.row_filter import ids_where
 from omnigraph.engine.writing.stale_embeddings import without_outdated
-from omnigraph.engine.writing.streamed import (
+from omnigraph.engine.writing.streamed_update import (
     MAX_HELD_BYTES,
     MAX_HELD_ROWS,
     HeldAtMost,

@@ -13,9 +13,9 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.table_filters import pushed
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import REFERENCE, GivenBlobs, blob_names, referring, stored_batches
-from omnigraph.engine.writing.omitted import OmittedValues
+from omnigraph.engine.writing.omitted_values import OmittedValues
 from omnigraph.engine.writing.row_filter import holding, ids_where
-from omnigraph.engine.writing.streamed import StreamedRows
+from omnigraph.engine.writing.streamed_update import StreamedRows
 from omnigraph.query.expr import Expr
 from omnigraph.schema.arrow import ID, arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from http.client import HTTPResponse
 from typing import IO, cast
 
-from omnigraph.server.client.calls import GraphCalls
+from omnigraph.server.client.requests import GraphCalls
 from omnigraph.server.http.request_bodies import BYTES
 
 _PART_BYTES = 1024 * 1024

@@ -11,8 +11,8 @@ from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.change_feed import OUTAGE_SECONDS, ChangesCall
 from omnigraph.ops.row_diff import TypeCounts
-from omnigraph.server.client.calls import GraphCalls
 from omnigraph.server.client.http_transport import path_of
+from omnigraph.server.client.requests import GraphCalls
 from omnigraph.server.http.paging import MOST_ITEMS, USUAL_ITEMS
 
 Document = dict[str, Any]

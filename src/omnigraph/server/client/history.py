@@ -11,9 +11,9 @@ from omnigraph.ops.revision import AcceptedSchema
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.tag import Tag
 from omnigraph.server.client import responses as answers
-from omnigraph.server.client.calls import GraphCalls, check_actor, time_text
 from omnigraph.server.client.changes import RemoteChange, RemoteDiff, RemoteFeed
 from omnigraph.server.client.http_transport import path_of
+from omnigraph.server.client.requests import GraphCalls, check_actor, time_text
 from omnigraph.server.client.responses import RemoteDocument, RemoteSnapshot
 from omnigraph.server.http.paging import MOST_ITEMS
 

@@ -17,7 +17,7 @@ from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.verify import VerifyResult
 from omnigraph.server.client import maintenance_responses as answers
-from omnigraph.server.client.calls import GraphCalls, check_actor, time_text
+from omnigraph.server.client.requests import GraphCalls, check_actor, time_text
 from omnigraph.server.http.paging import MOST_ITEMS
 
 PATIENT_SECONDS = 24 * 3_600.0

@@ -10,12 +10,12 @@ from urllib.parse import unquote
 
 from omnigraph.engine.result import Result
 from omnigraph.lang.source import Source
+from omnigraph.locations import local_path
 from omnigraph.ops.argument_checks import BadArgumentError, chosen
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine
-from omnigraph.places import local_path
 from omnigraph.server.client.blobs import open_blob
-from omnigraph.server.client.calls import GraphCalls, asked, given, time_text
+from omnigraph.server.client.requests import GraphCalls, asked, given, time_text
 from omnigraph.server.client.responses import RemoteDocument
 from omnigraph.server.http.request_bodies import NDJSON
 

@@ -3,11 +3,11 @@
 from typing import Self
 
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.server.client.calls import GraphCalls
 from omnigraph.server.client.history import RemoteHistory
 from omnigraph.server.client.http_transport import Transport
 from omnigraph.server.client.maintenance import RemoteUpkeep
 from omnigraph.server.client.reads import RemoteReads
+from omnigraph.server.client.requests import GraphCalls
 from omnigraph.server.client.writes import RemoteWrites
 
 _SECONDS = 60.0

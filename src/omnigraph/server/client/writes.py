@@ -22,9 +22,9 @@ from omnigraph.ops.session import ANONYMOUS
 from omnigraph.schema.catalog import catalog_of
 from omnigraph.schema.migration_steps import MigrationPlan
 from omnigraph.server.client import responses as answers
-from omnigraph.server.client.calls import GraphCalls, check_actor, given, text_of
 from omnigraph.server.client.errors import placed
 from omnigraph.server.client.http_transport import PIECE_BYTES, path_of
+from omnigraph.server.client.requests import GraphCalls, check_actor, given, text_of
 from omnigraph.storage.s3_input_files import InputFile
 
 

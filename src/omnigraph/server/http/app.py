@@ -17,7 +17,7 @@ from omnigraph.server.http import (
     routes_mcp,
     routes_read,
     routes_server,
-    routes_stored,
+    routes_stored_queries,
     routes_tags,
     routes_write,
 )
@@ -33,7 +33,7 @@ ROUTERS = (
     routes_tags.router,
     routes_write.router,
     routes_maintenance.router,
-    routes_stored.router,
+    routes_stored_queries.router,
     routes_mcp.router,
 )
 

@@ -40,7 +40,7 @@ from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.logs import log
 from omnigraph.server.mcp import resources
 from omnigraph.server.mcp.calls import MOST_BYTES, Caller, Told
-from omnigraph.server.mcp.stored_queries import StoredTool, stored_tools
+from omnigraph.server.mcp.stored_query_tools import StoredTool, stored_tools
 from omnigraph.server.mcp.tools import TOOLS, GraphTool
 
 Context: TypeAlias = ServerRequestContext[Any, Any]

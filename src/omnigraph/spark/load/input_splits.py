@@ -16,7 +16,7 @@ import pyarrow.parquet as pa_parquet
 from pyspark import TaskContext
 
 from omnigraph.engine.decoding.csv_splitting import csv_cuts
-from omnigraph.engine.decoding.file_parts import FilePart, line_chunks
+from omnigraph.engine.decoding.file_ranges import FilePart, line_chunks
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.input_files import COMPRESSED, LINE_ENDINGS, FileDamagedError, ending_of, file_errors
 from omnigraph.engine.decoding.json_lines import chunks_of
@@ -26,8 +26,8 @@ from omnigraph.engine.decoding.typed_jsonl import typed_line_parts
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, Kind, OmnigraphError
 from omnigraph.ids import Ids
+from omnigraph.locations import scheme_of
 from omnigraph.ops.load_inputs import GraphLines, OneInput
-from omnigraph.places import scheme_of
 from omnigraph.spark.session.master import is_own_machine
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from omnigraph.commit.pin_need import explained_handles
+from omnigraph.commit.pin_usage import explained_handles
 from omnigraph.commit.task_journal import TaskNote
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import Faults

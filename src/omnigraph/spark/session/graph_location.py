@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 
-from omnigraph.commit.pin_need import explained_handles
+from omnigraph.commit.pin_usage import explained_handles
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime

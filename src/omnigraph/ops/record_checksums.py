@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from omnigraph.commit.commit_plan import CommitPlan, Recorded
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_retention import KeptPin, Line
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import RECORD, Pin
-from omnigraph.commit.plan import CommitPlan, Recorded
 from omnigraph.commit.publisher import publish
-from omnigraph.ops.check_past import Kept
+from omnigraph.ops.check_retained import Kept
 from omnigraph.ops.session import Session
 from omnigraph.storage.checksum_lists import FileSum, encode_list, list_key
 from omnigraph.storage.checksums import checksum_unit, named_checksum

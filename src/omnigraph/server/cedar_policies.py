@@ -10,7 +10,7 @@ from typing import Protocol
 
 import cedarpy
 
-from omnigraph.config.file import read_text
+from omnigraph.config.settings_file import read_text
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.policy import Access, Action, Actor, Decision
 

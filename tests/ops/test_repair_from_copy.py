@@ -12,7 +12,7 @@ from earlier_release import without_checksums
 from omnigraph.cli.main import main
 from omnigraph.errors import Kind
 from omnigraph.ops.clone import NestedPlacesError
-from omnigraph.ops.repair_from import AnotherGraphError
+from omnigraph.ops.repair_from_copy import AnotherGraphError
 from omnigraph.ops.repair_result import FileRepair, Outcome
 from omnigraph.storage.layout import MANIFEST, VERSION_NOTE
 from upkeep_calls import exported, opened

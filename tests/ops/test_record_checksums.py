@@ -13,9 +13,9 @@ import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.main import main
 from omnigraph.commit import publisher
+from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.commit.plan import CommitPlan
-from omnigraph.ops import record as recording
+from omnigraph.ops import record_checksums as recording
 from omnigraph.ops.check import CheckResult
 from omnigraph.ops.check_findings import Severity
 from omnigraph.options import Options, Verify

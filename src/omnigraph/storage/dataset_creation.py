@@ -9,9 +9,9 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.layout import FORMAT, version_file
-from omnigraph.storage.stamping import stamp_fragment
 
 
 def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:

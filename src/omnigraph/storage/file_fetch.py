@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 
 from omnigraph.faults import NoFaults
+from omnigraph.locations import Location
 from omnigraph.options import Durability
-from omnigraph.places import Location
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksums import checksum_file
 from omnigraph.storage.file_copy import Copier

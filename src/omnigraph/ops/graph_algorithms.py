@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict, Unpack
 
-from omnigraph.engine.algorithms.distances import Direction
+from omnigraph.engine.algorithms.shortest_paths import Direction
 from omnigraph.engine.query_budget import Budget
 from omnigraph.ops.algorithm_call import (
     Algorithm,

@@ -40,7 +40,7 @@ from omnigraph.storage.checksums import (
     is_same,
     uuid_checksum,
 )
-from omnigraph.storage.fetching import DIFFERENT, Fetcher, Verification, fetching, verify_size
+from omnigraph.storage.file_fetch import DIFFERENT, Fetcher, Verification, fetching, verify_size
 from omnigraph.storage.graph_storage import Store
 from omnigraph.storage.integrity_check import (
     Decoded,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.policy import Access, Action, Actor
-from omnigraph.server.policy_cedar import CedarPolicies, PoliciesError
+from omnigraph.server.cedar_policies import CedarPolicies, PoliciesError
 from serving import POLICIES
 
 READER = Actor(name="rea", groups=frozenset({"readers"}))
